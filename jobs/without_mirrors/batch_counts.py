@@ -19,7 +19,9 @@ class Account(NamedTuple):
 
     ``gaps``: keys whose last change leaves values out that an earlier one may have.
     ``read`` is the oldest position of a snapshot's row, ``read_us`` when the oldest was read,
-    ``deleted`` the newest position that left no row.
+    ``deleted`` the newest position that left no row, ``newest`` that of all.
+    ``filled`` is where the oldest row of a snapshot was read that has values which a change of the
+    batch left out.
     ``commits_us`` samples when the oldest streamed change of a key committed.
     """
 
@@ -32,14 +34,16 @@ class Account(NamedTuple):
     read: Position | None = None
     deleted: Position | None = None
     read_us: int | None = None
+    newest: Position | None = None
+    filled: Position | None = None
 
 
 def account(rows: DataFrame) -> Account:
     """Count ``project``'s rows. Evaluates them, so cached rows are held from here on."""
     found = counts(rows).collect()[0]
-    truncated, read_at, deleted = (
+    truncated, read_at, deleted, newest = (
         None if found[name] is None else Position(*found[name])
-        for name in ("truncated", "read", "deleted")
+        for name in ("truncated", "read", "deleted", "newest")
     )
     return Account(
         found["records"],
@@ -51,6 +55,8 @@ def account(rows: DataFrame) -> Account:
         read_at,
         deleted,
         found["read_us"],
+        newest,
+        None if found["filled"] is None else Position(found["filled"], 0),
     )
 
 
@@ -69,5 +75,7 @@ def counts(rows: DataFrame) -> DataFrame:
         F.min(F.when(read, position)).alias("read"),
         F.min(F.when(read, F.unix_micros(COMMITTED_AT))).alias("read_us"),
         F.max(F.when(keyed & F.col(DELETED) & ~read, position)).alias("deleted"),
+        F.max(position).alias("newest"),
+        F.min(F.when(F.size(event["read"]) > 0, event["read_lsn"])).alias("filled"),
         F.percentile_approx(F.when(keyed, event["oldest_us"]), ranks).alias("commits"),
     )

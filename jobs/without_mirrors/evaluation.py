@@ -16,6 +16,7 @@ from jobs.generations.view_state import ViewState
 from jobs.sinks.contract import COMMIT_LSN, DELETED, OP, ORDINAL, Batch, Sink
 from jobs.spark.column_types import columns_of
 from jobs.without_mirrors.batch_counts import Account, account
+from jobs.without_mirrors.batch_part import Part
 from jobs.without_mirrors.fold import EVENT, Step
 from jobs.without_mirrors.late_snapshot_rows import Returning
 from jobs.without_mirrors.projection import (
@@ -24,6 +25,7 @@ from jobs.without_mirrors.projection import (
     filled_events_of,
     filled_rows_of,
     loaded_rows_of,
+    project,
     rows_of,
 )
 from jobs.without_mirrors.schemas_topic import Versions
@@ -42,16 +44,24 @@ class Model:
     def __init__(self, view: ResolvedView, versions: Versions, every: bool = False) -> None:
         self.view, self.versions, self.every = view, versions, every
         self.rows = (each_row_of if every else rows_of)(view, versions)
+        self._parts = dict[Part, Step]()
 
     @cached_property
     def filled_rows(self) -> Step:
         """Built when a batch first has gaps: most views never meet one."""
         return filled_rows_of(self.view, self.versions)
 
-    @cached_property
-    def events(self) -> Step:
-        """What ``rows`` are projected from, with gaps filled."""
-        return (each_event_of if self.every else filled_events_of)(self.view, self.versions)
+    def events(self, part: Part = Part.WHOLE) -> Step:
+        """What rows of a part of a batch are projected from, with gaps filled."""
+        if part not in self._parts:
+            events = each_event_of if self.every else filled_events_of
+            self._parts[part] = events(self.view, self.versions, part)
+        return self._parts[part]
+
+    def part(self, part: Part) -> Step:
+        """As ``filled_rows``, of a part of a batch."""
+        events, projected = self.events(part), project(self.view, self.versions)
+        return lambda records: projected(events(records))
 
     @cached_property
     def loaded_rows(self) -> Step:
@@ -64,8 +74,13 @@ class Model:
         return columns_of(self.view)
 
 
-def evaluate(model: Model, records: DataFrame) -> tuple[DataFrame, Account]:
-    """A batch's rows, cached: ``released`` lets them go. And what they amount to."""
+def evaluate(
+    model: Model, records: DataFrame, part: Part | None = None
+) -> tuple[DataFrame, Account]:
+    """A batch's rows, cached: ``released`` lets them go. And what they amount to. ``part``: of that
+    alone, and with gaps filled at once."""
+    if part is not None:
+        return _held(model.part(part)(records))
     rows, counted = _held(model.rows(records))
     if counted.gaps:
         with released(rows):
@@ -103,16 +118,29 @@ class Applier:
         self._whole = self._begin if beginning is None else Position(beginning.upto, 0)
         truncated = None if every else state.truncated()
         self._truncated = max(truncated or self._begin, self._begin)
+        self._newest = NOWHERE if created else None
+
+    def begins_behind(self, position: Position) -> bool:
+        """Whether the generation was filled with rows that are newer."""
+        return position < self._whole
+
+    def may_have_newer(self, position: Position) -> bool:
+        """Whether a change was applied before, or may have been, that is newer."""
+        return self._newest is None or position < self._newest
 
     def is_news(self, position: Position, deletes: bool) -> bool:
         """Whether an event is not left out anyway: ``news_of`` has the same rule."""
         begin = max(self._truncated, self._begin)
         return position >= begin and (deletes or position >= self._whole)
 
-    def apply(self, held: DataFrame, counted: Account, number: int) -> Batch:
-        """Make the store equal to what ``evaluate`` gave for batch ``number``."""
-        batch = Batch(self._view, self._state.generation, number, counted.keys)
+    def apply(self, held: DataFrame, counted: Account, number: int, step: str = "") -> Batch:
+        """Make the store equal to what ``evaluate`` gave for batch ``number``; ``step`` tells apart
+        what else it is given under that number."""
+        generation = ":".join(filter(None, (self._state.generation, step)))
+        batch = Batch(self._view, generation, number, counted.keys)
         self._apply(held, counted, batch)
+        if self._newest is not None and counted.newest is not None:
+            self._newest = max(self._newest, counted.newest)
         return batch
 
     def _apply(self, held: DataFrame, counted: Account, batch: Batch) -> None:

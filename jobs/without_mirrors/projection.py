@@ -11,6 +11,7 @@ from cdc.events.codes import DELETE, TRUNCATE
 from jobs.sinks.contract import COMMIT_LSN, COMMITTED_AT, DELETED, ORDINAL, UNCHANGED
 from jobs.spark.event_values import ColumnReader, toastable
 from jobs.spark.faults import UNFIT_VALUE, UNKNOWN_SCHEMA, fault
+from jobs.without_mirrors.batch_part import Part
 from jobs.without_mirrors.fold import (
     EVENT,
     Step,
@@ -75,19 +76,23 @@ def large_columns(columns: Sequence[str], versions: Mapping[str, TableVersion]) 
     return [name for name in columns if name in held]
 
 
-def filled_events_of(view: ResolvedView, versions: Mapping[str, TableVersion]) -> Step:
-    """The part of ``filled_rows_of`` that ``project`` follows."""
+def filled_events_of(
+    view: ResolvedView, versions: Mapping[str, TableVersion], part: Part = Part.WHOLE
+) -> Step:
+    """What ``project`` follows in ``filled_rows_of``, of a part of the batch."""
     columns = columns_read(view)
     large = large_columns(columns, versions)
     parsed, folded = _parsed(view, versions), fold_filling(columns, large) if large else fold()
-    return lambda records: folded(parsed(records))
+    return lambda records: folded(part.of(parsed(records)))
 
 
-def each_event_of(view: ResolvedView, versions: Mapping[str, TableVersion]) -> Step:
-    """The part of ``each_row_of`` that ``project`` follows."""
+def each_event_of(
+    view: ResolvedView, versions: Mapping[str, TableVersion], part: Part = Part.WHOLE
+) -> Step:
+    """What ``project`` follows in ``each_row_of``, of a part of the batch."""
     columns = columns_read(view)
     parsed, one = _parsed(view, versions), each(columns, large_columns(columns, versions))
-    return lambda records: one(parsed(records))
+    return lambda records: one(part.of(parsed(records)))
 
 
 def project(

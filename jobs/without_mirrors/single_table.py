@@ -20,13 +20,15 @@ from jobs.generations.view_state import ViewState
 from jobs.sinks.contract import Batch, Sink
 from jobs.spark.checkpoint import batch_offsets, committed_ago_s, is_few, is_started
 from jobs.without_mirrors.batch_counts import Account
+from jobs.without_mirrors.batch_part import Part
 from jobs.without_mirrors.column_names import Names
 from jobs.without_mirrors.dead_letters.bisection import Poison, isolate
 from jobs.without_mirrors.dead_letters.parking import Parking
 from jobs.without_mirrors.dead_letters.topic import LetterBox
-from jobs.without_mirrors.evaluation import Applier, Model, evaluate, released
+from jobs.without_mirrors.evaluation import Applier, Model, evaluate
 from jobs.without_mirrors.incompatible_schema import no_longer, refuse_rewritten
 from jobs.without_mirrors.late_snapshot_rows import ForgottenDeletes, Returning
+from jobs.without_mirrors.late_snapshot_values import apply_records
 from jobs.without_mirrors.schemas_topic import Versions
 from jobs.without_mirrors.snapshot_rows import read_before
 from jobs.without_mirrors.table_descriptions import Descriptions, with_versions
@@ -82,18 +84,20 @@ class FoldedKeeper:
     def apply(self, records: DataFrame, number: int, end: Offsets) -> tuple[Batch, Account]:
         applier = self._applier
         assert applier is not None, "open comes first"
+        assert self._model is not None
         if self._descriptions.changed():
             self._learn()
+        view, earlier = self._model.view, partial(self._records_before, number)
         begin = self._state.batch_begin(number)
         name, source = self._definition.name, self._config.source.name
 
         def attempt(flowing: DataFrame) -> tuple[Batch, Account]:
             if is_few(begin, end):
                 flowing = flowing.coalesce(1)
-            evaluated = partial(self._evaluate, flowing)
-            held, counted = with_versions(name, source, evaluated, self._learn)
-            with released(held):
-                return applier.apply(held, counted, number), counted
+            return apply_records(view, flowing, number, applier, evaluated, earlier)
+
+        def evaluated(some: DataFrame, part: Part | None) -> tuple[DataFrame, Account]:
+            return with_versions(name, source, partial(self._evaluate, some, part), self._learn)
 
         def is_news(_topic: str, position: Position, deletes: bool) -> bool:
             return applier.is_news(position, deletes)
@@ -152,20 +156,23 @@ class FoldedKeeper:
     def _rows_before(self, number: int) -> DataFrame:
         """What the topic's records before a batch amount to, as far as Kafka has them."""
         assert self._model is not None
+        return self._model.rows(self._records_before(number))
+
+    def _records_before(self, number: int) -> DataFrame:
         topic, beginning = self._topic, self._state.beginning()
         at = batch_offsets(self._state.checkpoint, number - 1)[topic] if number else {}
         records = read_before(self._spark, self._config.kafka, self._broker, topic, beginning, at)
-        return self._model.rows(self._parking.history(records))
+        return self._parking.history(records)
 
     def _isolate(self, flowing: DataFrame, error: BaseException, at_most: int) -> list[Poison]:
         self._learn()  # else events of a version that is described since would be poison, too
         assert self._model is not None
         return isolate(self._model, flowing, error, at_most)
 
-    def _evaluate(self, records: DataFrame) -> tuple[DataFrame, Account]:
+    def _evaluate(self, records: DataFrame, part: Part | None) -> tuple[DataFrame, Account]:
         assert self._model is not None
         self._names.refuse_parked(self._parking.letters, records)
-        return evaluate(self._model, records)
+        return evaluate(self._model, records, part)
 
     def _learn(self) -> bool:
         """Read the table's versions again; the view may have gained columns. Whether there are new

@@ -25,6 +25,7 @@ from jobs.sinks.row_errors import RowsRefusedError, RowsUnfitError
 from jobs.spark.event_values import JSON_OPTIONS
 from jobs.spark.faults import POISON, translate
 from jobs.spark.interpreter import interpreted
+from jobs.without_mirrors.batch_part import Part
 from jobs.without_mirrors.dead_letters.letter import Letter
 from jobs.without_mirrors.dead_letters.parked_keys import record_id, without
 from jobs.without_mirrors.evaluation import Model, released
@@ -54,26 +55,29 @@ def isolate(model: Model, records: DataFrame, error: BaseException, at_most: int
     Raises ``error`` when no single events are to blame.
     """
     found = translate(error, model.view.name)
-    if isinstance(found, RowsRefusedError | RowsUnfitError):
-        poison = _refused(model, records, found)
-    elif isinstance(found, POISON):
-        poison = unreadable_or_unfit(model, records, at_most)
-    else:
-        raise error
-    if not poison:
-        raise error
-    return poison
+    for part in Part:  # the batch may have been applied by parts
+        if isinstance(found, RowsRefusedError | RowsUnfitError):
+            poison = _refused(model, records, found, part)
+        elif isinstance(found, POISON):
+            poison = unreadable_or_unfit(model, records, at_most, part)
+        else:
+            raise error
+        if poison:
+            return poison
+    raise error
 
 
-def unreadable_or_unfit(model: Model, records: DataFrame, at_most: int) -> list[Poison]:
+def unreadable_or_unfit(
+    model: Model, records: DataFrame, at_most: int, part: Part = Part.WHOLE
+) -> list[Poison]:
     """Events that nobody can read or, if there are none, whose values cannot be held."""
-    return _unreadable(model, records, at_most) or _unfit(model, records, at_most)
+    return _unreadable(model, records, at_most) or _unfit(model, records, at_most, part)
 
 
-def last_events(model: Model, records: DataFrame) -> DataFrame:
+def last_events(model: Model, records: DataFrame, part: Part = Part.WHOLE) -> DataFrame:
     """The last event of each key as a row, or every one where the view takes every one; ``__event``
     names its ``record``."""
-    return project(model.view, model.versions, ("op", "record"))(model.events(records))
+    return project(model.view, model.versions, ("op", "record"))(model.events(part)(records))
 
 
 def failing(
@@ -146,9 +150,9 @@ def _unreadable(model: Model, records: DataFrame, at_most: int) -> list[Poison]:
 _UNDESCRIBED = "an unknown schema_id"
 
 
-def _unfit(model: Model, records: DataFrame, at_most: int) -> list[Poison]:
+def _unfit(model: Model, records: DataFrame, at_most: int, part: Part) -> list[Poison]:
     """Events, of ``last_events``, with a value that cannot be held or computed with."""
-    folded = model.events(records)
+    folded = model.events(part)(records)
     projected = project(model.view, model.versions)
     record = F.col(EVENT)["record"]
     held = folded.withColumn(_HASH, F.xxhash64(record)).persist()
@@ -179,14 +183,14 @@ def _fault(rows: DataFrame, view: str, few: bool) -> HeadwaterError | None:
 
 
 def _refused(
-    model: Model, records: DataFrame, error: RowsRefusedError | RowsUnfitError
+    model: Model, records: DataFrame, error: RowsRefusedError | RowsUnfitError, part: Part
 ) -> list[Poison]:
     """The events behind rows that a store does not take."""
     causes = {(row.id, row.position): row.cause for row in error.rows}
     id_ = key_text(model.columns, model.view.key)
     some = id_.isNull() | id_.isin([key for key, _ in causes if key is not None])
     rows = (
-        last_events(model, records)
+        last_events(model, records, part)
         .where(some)
         .select(id_.alias("id"), COMMIT_LSN, ORDINAL, F.col(EVENT)["record"].alias("record"))
         .collect()

@@ -8,7 +8,7 @@ they are applied once more, which changes nothing.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import closing, contextmanager
 from datetime import UTC, datetime
 from functools import partial
@@ -27,6 +27,7 @@ from pyspark.sql.types import (
 from cdc.config import Config
 from cdc.errors import ViewError
 from cdc.kafka.broker import Broker
+from cdc.topics import table_topic
 from jobs.generations.generation_record import read_generations
 from jobs.generations.live_generation import Standing, standing
 from jobs.generations.live_view_lock import live_held
@@ -35,8 +36,11 @@ from jobs.sinks.stores import open_sink
 from jobs.without_mirrors.column_names import Names
 from jobs.without_mirrors.dead_letters.bisection import applied_but, isolate
 from jobs.without_mirrors.dead_letters.letter import Letter, Letters
+from jobs.without_mirrors.dead_letters.parked_keys import without
 from jobs.without_mirrors.dead_letters.topic import LetterBox
-from jobs.without_mirrors.evaluation import Applier, Model, evaluate, released
+from jobs.without_mirrors.evaluation import Applier, Model, evaluate
+from jobs.without_mirrors.late_snapshot_values import apply_records
+from jobs.without_mirrors.snapshot_rows import read_before
 from jobs.without_mirrors.table_descriptions import described
 from views.spark.resolution import resolve
 
@@ -90,7 +94,7 @@ def retry(
         chosen = _chosen(letters, wanted)
         if not chosen:
             return Outcome([], {})
-        left = _applied(spark, config, live, chosen)
+        left = _applied(spark, config, live, chosen, letters)
         owners = {letter.owner or letter.id for letter in left}
         done = [letter for letter in chosen if (letter.owner or letter.id) not in owners]
         _settle(box, letters, done)
@@ -131,16 +135,25 @@ def _settle(box: LetterBox, letters: Letters, done: list[Letter]) -> None:
 
 
 def _applied(
-    spark: SparkSession, config: Config, live: Standing, chosen: list[Letter]
+    spark: SparkSession, config: Config, live: Standing, chosen: list[Letter], letters: Letters
 ) -> Mapping[Letter, str]:
     """Give letters to the store; those that are still refused, with the cause."""
     name, definition = live.definition.name, live.definition
     if definition.maintained:
         return _applied_to_mirrors(spark, config, live, chosen)
+    topic = table_topic(config.source.name, definition.schema, definition.table)
     with Broker(config.kafka.bootstrap_servers, config.kafka) as broker:
         found = described(broker, config.source.name, definition)
         names = Names(broker, config.source.name, definition, live.state)
         (versions,) = names.under(found).values()
+
+    def before() -> DataFrame:
+        ends = {one.partition: one.offset for one in sorted(chosen, key=lambda one: one.offset)}
+        with Broker(config.kafka.bootstrap_servers, config.kafka) as broker:
+            beginning = live.state.beginning()
+            records = read_before(spark, config.kafka, broker, topic, beginning, ends)
+        return without(records, set(), letters.open.keys() | letters.settled)
+
     every = bool(definition.history)
     model = Model(resolve(definition, list(versions.values())[-1]), versions, every)
     store, retry_s = config.store(definition.store), config.apply.retry_s
@@ -152,7 +165,7 @@ def _applied(
         # Of no checkpoint: Delta would take the batch for one that it has.
         state = ViewState(live.state.directory, str(uuid.uuid4()))
         applier = Applier(name, state, sink, False, every=every)
-        return attempted(spark, model, applier, chosen)
+        return attempted(spark, model, applier, chosen, before)
 
 
 def _applied_to_mirrors(
@@ -165,14 +178,17 @@ def _applied_to_mirrors(
 
 
 def attempted(
-    spark: SparkSession, model: Model, applier: Applier, chosen: list[Letter]
+    spark: SparkSession,
+    model: Model,
+    applier: Applier,
+    chosen: list[Letter],
+    before: Callable[[], DataFrame],
 ) -> Mapping[Letter, str]:
-    """Apply letters; those that are still refused, with the cause."""
+    """Apply letters, ``before`` which the topic has other records; those that are still refused,
+    with the cause."""
 
     def attempt(flowing: DataFrame) -> None:
-        held, counted = evaluate(model, flowing)
-        with released(held):
-            applier.apply(held, counted, 0)
+        apply_records(model.view, flowing, 0, applier, partial(evaluate, model), before)
 
     return applied_but(chosen, _frame(spark, chosen), attempt, partial(isolate, model))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +13,8 @@ from jobs.generations.view_state import Beginning, open_state
 from jobs.without_mirrors.dead_letters.bisection import Poison, isolate
 from jobs.without_mirrors.dead_letters.letter import Letter, Letters
 from jobs.without_mirrors.dead_letters.parking import Parking
-from jobs.without_mirrors.evaluation import Applier, Model, evaluate, released
+from jobs.without_mirrors.evaluation import Applier, Model, evaluate
+from jobs.without_mirrors.late_snapshot_values import apply_records
 from tests.support.events.events import Record, kafka_frame
 from tests.support.views.recording_sink import RecordingSink
 from views.parse.definition import parse_view
@@ -32,6 +34,12 @@ TABLE = TableVersion(
 )
 SQL = "select id, body, 2147483647 - n as m from t"
 """Overflows where ``n`` is negative."""
+
+
+@cache
+def model_of(sql: str) -> Model:
+    """Of the view ``v`` over ``TABLE``; made once in a run, which has one JVM."""
+    return Model(resolve(parse_view("v", "s", ["id"], sql), TABLE), {TABLE.schema_id: TABLE})
 
 
 class KilledError(Exception):
@@ -81,10 +89,11 @@ class ParkedView:
     def __init__(self, spark: SparkSession, root: Path, sql: str = SQL, limit: int = 10) -> None:
         self._spark, self._root, self.limit = spark, root, limit
         self._definition = parse_view("v", "s", ["id"], sql)
-        self.model = Model(resolve(self._definition, TABLE), {TABLE.schema_id: TABLE})
+        self.model = model_of(sql)
         self.sink, self.box = RecordingSink(), MemoryBox()
         self._number, self._end = -1, 0
         self._last: Sequence[Record] = ()
+        self._seen = list[Record]()
         self.looked = 0
         self.restart()
 
@@ -102,6 +111,7 @@ class ParkedView:
         self._through(self._end, records)
         self._number += 1
         self._end += len(records)
+        self._seen += records
 
     def again(self) -> None:
         """The batch that was not committed comes again."""
@@ -111,16 +121,19 @@ class ParkedView:
         number = self._number + 1
 
         def attempt(flowing: DataFrame) -> None:
-            held, counted = evaluate(self.model, flowing)
-            with released(held):
-                self.box.kill("before apply")
-                self.applier.apply(held, counted, number)
-                self.box.kill("after apply")
+            self.box.kill("before apply")
+            evaluated, before = partial(evaluate, self.model), partial(self._before, number)
+            apply_records(self.model.view, flowing, number, self.applier, evaluated, before)
+            self.box.kill("after apply")
 
         frame = kafka_frame(self._spark, records, first)
         end = {"events": {0: first + len(records)}}
         self.parking.through(frame, end, attempt, self._isolate, self._is_news)
         self.box.kill("before commit")
+
+    def _before(self, number: int) -> DataFrame:
+        assert number == self._number + 1
+        return kafka_frame(self._spark, self._seen)
 
     def _is_news(self, _topic: str, position: Position, deletes: bool) -> bool:
         return self.applier.is_news(position, deletes)

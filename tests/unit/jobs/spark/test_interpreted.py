@@ -11,7 +11,7 @@ from jobs.spark.interpreter import interpreted
 from jobs.spark.session import session_beside
 from jobs.without_mirrors.evaluation import Model
 from tests.support.events.events import event, kafka_frame
-from tests.unit.jobs.without_mirrors.test_evaluation import TABLE
+from tests.support.views.parked_view import TABLE
 from views.parse.definition import parse_view
 from views.spark.resolution import resolve
 

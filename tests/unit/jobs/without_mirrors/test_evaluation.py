@@ -2,33 +2,21 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from cdc.events.codes import PLACEHOLDER
 from jobs.generations.declaration import declared
-from jobs.generations.view_state import open_state
-from jobs.without_mirrors.evaluation import Applier, Model, evaluate, released
+from jobs.generations.view_state import Beginning, open_state
+from jobs.without_mirrors.evaluation import Applier, evaluate
+from jobs.without_mirrors.late_snapshot_values import apply_records
 from tests.support.events.events import Record, delete, event, kafka_frame, snapshot, truncate
+from tests.support.views.parked_view import model_of
 from tests.support.views.recording_sink import RecordingSink
 from views.parse.definition import parse_view
-from views.spark.resolution import resolve
-from views.table_versions import TableColumn, TableVersion
-from views.types import INT4, TEXT
-
-TABLE = TableVersion(
-    "0" * 16,
-    "public",
-    "t",
-    (TableColumn("id", INT4), TableColumn("body", TEXT), TableColumn("n", INT4)),
-    ("id",),
-)
-
-
-def model_of(sql: str) -> Model:
-    return Model(resolve(parse_view("v", "s", ["id"], sql), TABLE), {TABLE.schema_id: TABLE})
 
 
 class Batches:
@@ -39,20 +27,25 @@ class Batches:
         self._definition = parse_view("v", "s", ["id"], sql)
         self._model = model_of(sql)
         self.sink = RecordingSink()
+        self._seen = list[Record]()
         self.restart()
 
-    def restart(self) -> None:
+    def restart(self, beginning: Beginning | None = None) -> None:
         """As a new process goes on from the view's state and store."""
-        state = open_state(self._root / "v", declared(self._definition))
+        state = open_state(self._root / "v", declared(self._definition), beginning)
         state.checkpoint.mkdir(exist_ok=True)
         created = self.sink.prepare(self._model.columns, self._definition.key)
         self._applier = Applier("v", state, self.sink, created)
 
     def apply(self, *records: Record) -> None:
         self._number += 1
-        held, counted = evaluate(self._model, kafka_frame(self._spark, records))
-        with released(held):
-            self._applier.apply(held, counted, self._number)
+        frame = kafka_frame(self._spark, records, len(self._seen))
+        evaluated, before = partial(evaluate, self._model), self._before
+        apply_records(self._model.view, frame, self._number, self._applier, evaluated, before)
+        self._seen += records
+
+    def _before(self) -> DataFrame:
+        return kafka_frame(self._spark, self._seen)
 
     def live(self) -> dict[int, object]:
         return {key: row["body"] for key, row in self.sink.values().items()}
@@ -60,9 +53,9 @@ class Batches:
 
 @pytest.mark.parametrize("killed", [False, True])
 def test_a_partition_that_lags_behind_a_truncate_asks_for_no_removed_values(
-    spark: SparkSession, tmp_path: Path, killed: bool
+    quickly: SparkSession, tmp_path: Path, killed: bool
 ) -> None:
-    batches = Batches(spark, tmp_path, "select id, body, n from t")
+    batches = Batches(quickly, tmp_path, "select id, body, n from t")
     batches.apply(event(10, 1, {"id": 1, "body": "large", "n": 1}))
     batches.apply(truncate(30, 1))
     if killed:
@@ -74,9 +67,9 @@ def test_a_partition_that_lags_behind_a_truncate_asks_for_no_removed_values(
 
 
 def test_rows_around_a_truncate_of_their_own_batch_are_told_apart(
-    spark: SparkSession, tmp_path: Path
+    quickly: SparkSession, tmp_path: Path
 ) -> None:
-    batches = Batches(spark, tmp_path, "select id, body, n from t")
+    batches = Batches(quickly, tmp_path, "select id, body, n from t")
     batches.apply(event(10, 1, {"id": 1, "body": "held"}), event(10, 2, {"id": 2, "body": "held"}))
     batches.apply(
         event(20, 1, {"id": 1, "body": PLACEHOLDER}, "u"),
@@ -87,8 +80,8 @@ def test_rows_around_a_truncate_of_their_own_batch_are_told_apart(
     assert batches.live() == {4: "after, in its transaction"}
 
 
-def test_a_new_checkpoint_knows_nothing_of_truncates(spark: SparkSession, tmp_path: Path) -> None:
-    batches = Batches(spark, tmp_path, "select id, body, n from t")
+def test_a_new_checkpoint_knows_nothing_of_truncates(quickly: SparkSession, tmp_path: Path) -> None:
+    batches = Batches(quickly, tmp_path, "select id, body, n from t")
     batches.apply(truncate(30, 1))
     (tmp_path / "v" / "checkpoint").rmdir()
     batches.restart()
@@ -97,9 +90,9 @@ def test_a_new_checkpoint_knows_nothing_of_truncates(spark: SparkSession, tmp_pa
 
 
 def test_only_a_store_made_just_now_needs_no_deletes_of_snapshot_rows(
-    spark: SparkSession, tmp_path: Path
+    quickly: SparkSession, tmp_path: Path
 ) -> None:
-    batches = Batches(spark, tmp_path, "select id, body from t where n > 0")
+    batches = Batches(quickly, tmp_path, "select id, body from t where n > 0")
     rows = [snapshot(10, {"id": 1, "body": "in", "n": 1}), snapshot(10, {"id": 2, "n": 0})]
     batches.apply(*rows)
     assert set(batches.sink.rows) == {(1,)}
@@ -107,3 +100,59 @@ def test_only_a_store_made_just_now_needs_no_deletes_of_snapshot_rows(
     batches.restart()
     batches.apply(snapshot(20, {"id": 1, "body": "left the filter", "n": 0}))
     assert batches.live() == {}
+
+
+def read(lsn: int, id_: int, body: str, n: int = 1) -> Record:
+    return snapshot(lsn, {"id": id_, "body": body, "n": n})
+
+
+def put(lsn: int, id_: int, body: str = PLACEHOLDER, n: int = 1) -> Record:
+    return event(lsn, 1, {"id": id_, "body": body, "n": n}, "u")
+
+
+@pytest.mark.parametrize("killed", [False, True])
+@pytest.mark.parametrize(
+    ("sql", "shown"),
+    [
+        ("select id, body, n from t", "of 90"),
+        ("select id, body, n from t where n > 0", "of 90"),
+        ("select id, upper(body) as body from t", "OF 90"),
+    ],
+)
+def test_a_late_row_of_a_snapshot_has_no_say_on_values_of_newer_ones(
+    quickly: SparkSession, tmp_path: Path, sql: str, shown: str, killed: bool
+) -> None:
+    """Whether the newer row is in the store, or WHERE left it out, or another value is there."""
+    batches = Batches(quickly, tmp_path, sql)
+    batches.apply(put(90, 1, "of 90", 0), put(91, 4, "of 91"))
+    if killed:
+        batches.restart()
+    batches.apply(
+        *(record for id_ in (1, 2) for record in (read(50, id_, "of 50"), put(100, id_))),
+        *(put(95, 3, "of 95"), read(50, 3, "of 50"), put(100, 3)),
+    )
+    as_shown = str.upper if shown.isupper() else str
+    assert batches.live() == {
+        1: shown, 2: as_shown("of 50"), 3: as_shown("of 95"), 4: as_shown("of 91")
+    }  # fmt: skip
+
+
+def test_rows_that_a_generation_was_filled_with_are_newer_than_late_ones(
+    quickly: SparkSession, tmp_path: Path
+) -> None:
+    batches = Batches(quickly, tmp_path, "select id, body, n from t")
+    batches.apply(put(90, 1, "of 90"))
+    batches.restart(Beginning({}, 95, 95))
+    batches.apply(read(50, 1, "of 50"), put(100, 1))
+    assert batches.live() == {1: "of 90"}
+
+
+def test_what_is_newer_than_all_before_it_is_given_to_the_store_at_once(
+    quickly: SparkSession, tmp_path: Path
+) -> None:
+    batches = Batches(quickly, tmp_path, "select id, body, n from t")
+    batches.apply(read(50, 1, "of 50"), read(50, 2, "of 50"))
+    batches.apply(read(50, 3, "of 50"), put(100, 3))
+    batches.apply(read(50, 4, "of 50"), put(110, 4))
+    assert batches.live() == dict.fromkeys(range(1, 5), "of 50")
+    assert len(batches.sink.batches) == 4

@@ -7,6 +7,7 @@ batches. The oracle knows nothing of batches: it folds all changes by position.
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from random import Random
 from typing import Any, NamedTuple
@@ -20,8 +21,9 @@ from cdc.lsn import Position
 from jobs.generations.declaration import declared
 from jobs.generations.view_state import open_state
 from jobs.sinks.stores import open_sink
-from jobs.without_mirrors.evaluation import Applier, Model, evaluate, released
+from jobs.without_mirrors.evaluation import Applier, Model, evaluate
 from jobs.without_mirrors.late_snapshot_rows import ForgottenDeletes, Returning
+from jobs.without_mirrors.late_snapshot_values import apply_records
 from tests.support.events.events import Record, delete, event, kafka_frame, snapshot, truncate
 from tests.support.views.histories import Row, as_of, rows_of
 from tests.support.views.parked_view import TABLE
@@ -163,13 +165,18 @@ class View:
 
     def _before(self, number: int) -> DataFrame:
         assert number == self._number
-        return self._model.rows(kafka_frame(self.spark, self._seen))
+        return self._model.rows(self._records_before())
+
+    def _records_before(self) -> DataFrame:
+        return kafka_frame(self.spark, self._seen)
 
     def apply(self, records: list[Record], seen: list[Record]) -> None:
         self._seen = seen
-        rows, counted = evaluate(self._model, kafka_frame(self.spark, records, len(seen)))
-        with released(rows):
-            self._applier.apply(rows, counted, self._number)
+        frame = kafka_frame(self.spark, records, len(seen))
+        evaluated = partial(evaluate, self._model)
+        apply_records(
+            self._model.view, frame, self._number, self._applier, evaluated, self._records_before
+        )
         self._number += 1
 
     def rows(self) -> list[Row]:

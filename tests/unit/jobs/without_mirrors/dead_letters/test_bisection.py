@@ -9,7 +9,7 @@ from jobs.without_mirrors.dead_letters import bisection as isolating
 from jobs.without_mirrors.dead_letters.bisection import isolate
 from jobs.without_mirrors.evaluation import evaluate
 from tests.support.events.events import event, kafka_frame
-from tests.unit.jobs.without_mirrors.test_evaluation import model_of
+from tests.support.views.parked_view import model_of
 
 
 @pytest.mark.parametrize("few", [0, 5_000])

@@ -3,6 +3,7 @@ it is what it had been, had they been applied in their places."""
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +15,8 @@ from jobs.sinks.stores import open_sink
 from jobs.without_mirrors.dead_letters.bisection import Poison
 from jobs.without_mirrors.dead_letters.parking import Parking
 from jobs.without_mirrors.dead_letters.retry import attempted
-from jobs.without_mirrors.evaluation import Applier, Model, evaluate, released
+from jobs.without_mirrors.evaluation import Applier, Model, evaluate
+from jobs.without_mirrors.late_snapshot_values import apply_records
 from tests.support.events.events import Record, event, kafka_frame, truncate
 from tests.support.views.histories import as_of, rows_of
 from tests.support.views.parked_view import TABLE, KilledError, MemoryBox
@@ -36,6 +38,7 @@ class ParkedHistory:
         self._model = Model(resolve(definition, TABLE), {TABLE.schema_id: TABLE}, True)
         self.box = MemoryBox()
         self._number, self._end = -1, 0
+        self._seen = list[Record]()
         self.restart()
 
     def restart(self) -> None:
@@ -57,9 +60,8 @@ class ParkedHistory:
         def attempt(flowing: DataFrame) -> None:
             if set(poison) & offsets_of(flowing):
                 raise ArithmeticError
-            rows, counted = evaluate(self._model, flowing)
-            with released(rows):
-                self._applier.apply(rows, counted, number)
+            evaluated = partial(evaluate, self._model)
+            apply_records(self._model.view, flowing, number, self._applier, evaluated, self._before)
             self.box.kill("after apply")
 
         def isolate(flowing: DataFrame, error: BaseException, _most: int) -> list[Poison]:
@@ -71,10 +73,15 @@ class ParkedHistory:
         frame = kafka_frame(self._spark, records, self._end)
         self._parking.through(frame, {"events": {0: end}}, attempt, isolate, lambda *_: True)
         self._number, self._end = number, end
+        self._seen += records
+
+    def _before(self) -> DataFrame:
+        return kafka_frame(self._spark, self._seen)
 
     def retry(self) -> None:
         letters = [self.box.whole[id_] for id_ in self.box.letters.open]
-        assert attempted(self._spark, self._model, self._opened("of a retry"), letters) == {}
+        opened = self._opened("of a retry")
+        assert attempted(self._spark, self._model, opened, letters, self._before) == {}
         done = [letter.id for letter in letters]
         self.box.letters.settle(done)
         self.restart()

@@ -223,3 +223,12 @@ def test_a_fault_of_no_single_event_stops_the_view(
     with pytest.raises(UnfitValueError, match="not of a row"):
         view.apply(put(1, 1, "a"), put(2, 2, "b"))
     assert view.box.written == []
+
+
+def test_a_late_row_of_a_snapshot_that_cannot_be_computed_parks_its_key(view: ParkedView) -> None:
+    """It is given to the store before what is newer, as that leaves a value out."""
+    view.apply(put(90, 1, "of 90"))
+    read = snapshot(50, {"id": 1, "body": "of 50", "n": -1})
+    view.apply(put(91, 2, "b"), read, put(100, 1, PLACEHOLDER))
+    assert view.rows() == {1: "of 90", 2: "b"}
+    assert view.waiting() == {ONE: ["2", "3"]}
