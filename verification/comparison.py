@@ -17,11 +17,14 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from cdc.errors import ViewError
 from cdc.lsn import Position
 from verification.values.canonical_form import Canonical, digest
+
+_SEEN: Final = b""
+"""In place of a digest: the view has the row."""
 
 
 class Row(NamedTuple):
@@ -56,6 +59,8 @@ class Outcome:
     """With the key as it is stored."""
     found: dict[bytes, bytes] = field(default_factory=dict)
     """Digests of the view's different and extra rows."""
+    doubled: set[bytes] = field(default_factory=set)
+    """Of which the view has several rows: at most one of them is where its key leads to."""
     newer: set[bytes] = field(default_factory=set)
     missing: set[bytes] = field(default_factory=set)
 
@@ -83,7 +88,7 @@ def compare(
     keep: int,
     only: Container[bytes] | None = None,
 ) -> Outcome:
-    """Compare and consume ``expected``: what is left of it is ``missing``.
+    """Compare, and spoil ``expected``.
 
     ``only`` limits the comparison to these keys. Memory beyond ``expected`` grows with the keys
     that were changed during the comparison or differ, and with ``keep`` rows.
@@ -93,15 +98,19 @@ def compare(
         outcome.view_rows += 1
         if only is not None and key not in only:
             continue
-        wanted = expected.pop(key, None)
+        wanted = expected.get(key)
+        if wanted == _SEEN or key in outcome.newer or key in outcome.extra:
+            outcome.doubled.add(key)
+        if wanted is not None:
+            expected[key] = _SEEN
         if position.commit_lsn >= lsn:
             outcome.newer.add(key)
-        elif wanted is None:
+        elif not wanted:
             outcome.extra[key], outcome.found[key] = stored_key, digest(values)
         elif wanted != (held := digest(values)):
             outcome.different[key] = values if len(outcome.different) < keep else None
             outcome.found[key] = held
-    outcome.missing = set(expected)
+    outcome.missing = {key for key, wanted in expected.items() if wanted != _SEEN}
     return outcome
 
 

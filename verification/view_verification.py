@@ -104,6 +104,7 @@ class Verification:
         self._found: set[bytes] = set()
         self._wrong: set[bytes] = set()
         self._beyond: set[bytes] = set()
+        self._doubled: set[bytes] = set()
 
     def run(self) -> Report:
         """Compare, and with ``repair`` set right what differs, and compare that again.
@@ -156,6 +157,7 @@ class Verification:
             keep = room + _SPARE_ROWS if room else 0
             stored = self._counted(self._stored(only), "view")
             outcome = compare(expected, stored, newer_from, keep, only)
+            self._doubled = outcome.doubled
             self._set_aside(outcome, waiting | self._parked_rows(source))
             if first:
                 report.rows_read = outcome.view_rows
@@ -226,11 +228,12 @@ class Verification:
             yield StoredRow(Row(packed_key, row), position, stored_key)
 
     def _asked(self, only: set[bytes] | None) -> list[tuple[Canonical, ...]] | None:
-        """The keys whose rows the store is asked for, None for all rows: a repair looks for rows
-        that stand where their keys do not lead to."""
+        """The keys whose rows the store is asked for, None for all rows: a repair, and who has seen
+        two of one of the keys, looks for rows that stand where their keys do not lead to."""
         if only is None:
             return None
-        few = len(only) <= _ASKED_KEYS and self._repair is None and has_plain_key(self._view)
+        everywhere = self._repair is not None or not only.isdisjoint(self._doubled)
+        few = len(only) <= _ASKED_KEYS and not everywhere and has_plain_key(self._view)
         return [unpacked(one) for one in only] if few or self._sample is not None else None
 
     def _take(self, outcome: Outcome, missing: set[bytes], source: SourceSnapshot) -> None:

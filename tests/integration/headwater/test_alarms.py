@@ -34,6 +34,7 @@ from stack.guardian import Guardian
 from stack.ports import free_port
 from tests.support.commands.deployment import Deployment
 from tests.support.commands.scraping import scrape
+from tests.support.commands.short_waits import waiting
 from tests.support.servers.forked_command import Child
 from tests.support.servers.lent_jvm import Lender
 from tests.support.servers.prometheus import Prometheus
@@ -54,6 +55,7 @@ VIEWS = {
     "notes": "select id, note from items",
 }
 HEARTBEAT_S: Final = 2.0
+STALLED_S: Final = 5.0
 
 
 @dataclass(slots=True)
@@ -162,7 +164,7 @@ def shop(
             for view, sql in VIEWS.items()
         )
         deployment.extra = (
-            'topic = { "retention.ms" = "60000" }\n'
+            'topic = { "retention.ms" = "30000" }\n'
             f'[stores.cache]\nkind = "redis"\nurl = "{store_url}"\n'
             f"[metrics]\ncapture = {ports['capture']}\napply = {ports['apply']}\n"
             f'[alerts]\nlag_s = 5\nwal_volume_mb = 256\nwebhook = "{hook}"\n'
@@ -174,7 +176,9 @@ def shop(
         deployment.init()
         capture = stack.enter_context(deployment.running("capture"))
         deployment.captured(capture)
+        deployment.environment = waiting({"cdc.lag.states:STALLED_S": STALLED_S})
         apply = stack.enter_context(deployment.running("apply", "--json"))
+        deployment.environment = {}
         client: Any = redis.Redis.from_url(redis_server)
         for view in VIEWS:
             live = partial(client.get, f"{deployment.name}_{view}@live")

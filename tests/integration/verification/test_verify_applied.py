@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import psycopg
 import pytest
@@ -28,6 +28,13 @@ from tests.support.servers.lent_jvm import Lender
 from tests.support.servers.postgres import fresh_database
 from tests.support.servers.proxy import proxied
 from tests.support.waiting import wait_until
+
+_SOON: Final = {
+    "headwater.freshness:_REST": 0,
+    "cdc.lag.states:STALLED_S": 5.0,
+    "jobs.sinks.redis.client:TIMEOUT_S": 5.0,
+}
+"""Of apply, which a store that stalls keeps waiting: for how long is no matter here."""
 
 
 @pytest.fixture(scope="module")
@@ -54,13 +61,13 @@ def shop(
             f'[stores.cache]\nkind = "redis"\nurl = "{store_url}"\n'
             f"[metrics]\ncapture = {ports['capture']}\napply = {ports['apply']}\n"
             "[capture]\nheartbeat_s = 2\n"
-            f'[apply]\nengine = "database"\nstate = "{home / "state"}"\n{declared}\n'
+            f'[apply]\nengine = "database"\nretry_s = 5\nstate = "{home / "state"}"\n{declared}\n'
         )
         deployment.execute(*TABLES)
         deployment.init()
         capture = stack.enter_context(deployment.running("capture"))
         deployment.captured(capture)
-        deployment.environment = short_waits.waiting({"headwater.freshness:_REST": 0})
+        deployment.environment = short_waits.waiting(_SOON)
         apply = stack.enter_context(deployment.running("apply", "--json"))
         deployment.environment = {}
         made.processes.update(capture=capture, apply=apply)

@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+import os
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import psycopg
 import redis
 
+from tests.support.commands import short_waits
 from tests.support.commands.deployment import Deployment
 from tests.support.servers.forked_command import Child
+from tests.support.servers.lent_jvm import Lender
+from tests.support.servers.postgres import fresh_database
 from tests.support.waiting import wait_until
 
 ROWS = 200
@@ -29,6 +35,8 @@ TABLES = (
 
 
 ITEMS = "select i.id, i.name, k.name as kind from item i join kind k on k.id = i.kind_id"
+
+LOUD = ITEMS.replace("i.name,", "upper(i.name) as name,")
 
 
 KINDS = "select k.id, k.name, count(i.id) as items from kind k " \
@@ -130,7 +138,36 @@ class Shop:
                 for view in views
             )
 
+    def state(self) -> Any:
+        """What `headwater state` tells."""
+        return json.loads(self.done("state", "--json"))
+
     @contextmanager
     def applied(self, *arguments: str) -> Iterator[Child]:
         with self.deployment.running("apply", "--json", *arguments) as process:
             yield process
+
+
+@contextmanager
+def opened(
+    home: Path,
+    postgres: str,
+    kafka: str,
+    redis_url: str,
+    lender: Lender,
+    views: Mapping[str, str] = MappingProxyType({}),
+) -> Iterator[Shop]:
+    """A shop that is captured, with declared views."""
+    with fresh_database(postgres) as source, fresh_database(postgres) as store:
+        name = f"t{os.urandom(5).hex()}"
+        deployment = Deployment(home, name, source, kafka, jvm=lender)
+        deployment.environment = short_waits.waiting(short_waits.OF_APPLY)
+        deployment.execute(*TABLES)
+        made = Shop(deployment, redis_url, store)
+        made.write()
+        for view, sql in views.items():
+            made.declare(view, sql)
+        deployment.init()
+        with deployment.running("capture") as capture:
+            deployment.captured(capture)
+            yield made

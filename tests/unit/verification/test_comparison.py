@@ -69,6 +69,17 @@ def test_a_key_that_stands_twice_in_the_view_is_extra() -> None:
     assert outcome.extra == {key(1): (1,)}
 
 
+@pytest.mark.parametrize("places", [(5, AT), (AT, 5), (AT, AT)])
+@pytest.mark.parametrize("known", [False, True])
+def test_rows_that_share_a_key_are_told_also_where_one_is_not_judged(
+    places: tuple[int, int], known: bool
+) -> None:
+    rows = [stored(1, at, "a") for at in places]
+    expected = expected_rows([row(1, "a")] if known else [], "v")
+    outcome = compare(expected, [*rows, stored(2, AT, "b")], AT, keep=10)
+    assert outcome.doubled == {key(1)}
+
+
 def test_only_the_asked_keys_are_judged() -> None:
     expected = expected_rows([row(1, "a")], "v")
     rows = [stored(1, 5, "a"), stored(2, 5, "b")]

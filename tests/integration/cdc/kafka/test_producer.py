@@ -154,9 +154,8 @@ def test_records_missing_ahead_of_a_block_s_last_are_noticed(kafka: str, topic: 
     producer = Producer(kafka)
     producer.next_offsets[topic] = dict.fromkeys(range(PARTITIONS), 400)
     flight = Flight(PARTITIONS, 1)
-    producer.send({topic: [block(1000)]}, 100, flight)
     with pytest.raises(LogError, match="which was not expected"):
-        settle(producer, flight)
+        deliver(producer, {topic: [block(1000)]}, flight)
 
 
 def test_nothing_stands_behind_a_refused_record_of_a_producer_that_the_broker_forgot(
