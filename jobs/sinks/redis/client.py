@@ -81,6 +81,8 @@ class Keyspace:
     def __init__(self, address: Address) -> None:
         self._address = address
         self._client: Client = None
+        self._url = ""
+        """What the client was made with: the password may be another one since."""
 
     def call(self, action: Action[_T]) -> _T:
         """Run ``action``, again for up to ``retry_s`` while the server is away, or takes no
@@ -191,27 +193,30 @@ class Keyspace:
     def _attempt(self, action: Action[_T]) -> _T:
         try:
             with translated(_place(self._address.url), self._address.cluster):
-                client = self._client or _connect(self._address)
-                self._client = client
+                if (url := latest(self._address.url)) != self._url:
+                    self.close()  # it would sign in with the former password
+                client = self._client or _connect(self._address, url)
+                self._client, self._url = client, url
                 return action(client)
         except (RetryableError, SinkError):
-            self.close()  # it may be a primary no longer, or the password another one
+            self.close()  # it may be a primary no longer
             raise
 
 
-def _connect(address: Address) -> Client:
-    """A client that never retries by itself: ``Keyspace.call`` decides what may be tried again."""
+def _connect(address: Address, url: str) -> Client:
+    """A client that never retries by itself: ``Keyspace.call`` decides what may be tried again.
+    ``url`` is the address's, with its password of now."""
     settings: dict[str, Any] = {
         "retry": Retry(NoBackoff(), 0),
         "socket_timeout": TIMEOUT_S,
         "socket_connect_timeout": 5,
         "health_check_interval": 30,
     }
-    if address.authorities and address.url.startswith("rediss:"):
+    if address.authorities and url.startswith("rediss:"):
         settings["ssl_ca_data"] = address.authorities
     kind = redis.RedisCluster if address.cluster else redis.Redis
     try:
-        return kind.from_url(latest(address.url), **settings)
+        return kind.from_url(url, **settings)
     except (ValueError, TypeError) as error:
         raise SinkError(f"not a Redis URL: {error}", "write redis://host:port/database") from None
 

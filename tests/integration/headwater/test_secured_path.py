@@ -1,0 +1,444 @@
+"""The whole path by roles that have no right beyond their part, on tables with excluded columns, by
+TLS on each hop; passwords that change meanwhile, and what is left of them."""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import signal
+import subprocess
+import sys
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+from secrets import token_bytes, token_hex
+from typing import Any, Final
+from urllib.error import HTTPError
+
+import psycopg
+import pytest
+from psycopg import errors
+
+from cdc.config import load_config
+from cdc.kafka.broker import Broker as Client
+from stack.ports import HOST, free_port
+from tests.support.commands.deployment import Deployment, done
+from tests.support.servers.secured import (
+    Broker,
+    Roles,
+    Secrets,
+    ask,
+    broker,
+    redis_user,
+    roles,
+    set_redis_user,
+)
+from tests.support.servers.tls import fronts
+from tests.support.waiting import wait_until
+
+ROOT: Final = Path(__file__).parents[3]
+TABLES: Final = (
+    "create schema app",
+    """create table app.customers (id int primary key, name text, ssn text,
+       label text generated always as (name || '#') stored,
+       risk text generated always as (ssn || '!') stored)""",
+    "insert into app.customers (id, name, ssn) select i, 'n' || i, 's' || i"
+    " from generate_series(1, 9) i",
+    "create table app.orders (id int primary key, customer int, paid numeric(8,2), card text)",
+    "insert into app.orders select i, 1 + i % 9, i, 'c' || i from generate_series(1, 20) i",
+    "create table app.visits (id int primary key, customer int, ip text) partition by range (id)",
+    "create table app.visits_1 partition of app.visits for values from (0) to (1000)",
+    "insert into app.visits select i, 1 + i % 9, 'ip' from generate_series(1, 30) i",
+)
+EXCLUDED: Final = {"customers": "ssn", "orders": "card", "visits": "ip"}
+VIEWS: Final = {
+    "people": ("tables", "select c.id, c.name, c.label, count(v.id) as visits from app.customers c"
+               " left join app.visits v on v.customer = c.id group by c.id"),
+    "sales": ("search", "select id, customer from app.orders"),
+    "names": ("cache", "select id, name, label from app.customers"),
+}  # fmt: skip
+"""The second one is of a table without a mirror."""
+FIRST: Final = ("sales", "names")
+"""What can be declared before the third table is captured."""
+
+
+WEAK: Final = ("TLS", "configuration", "metrics")
+"""Checks that warn of what others can read."""
+
+
+@dataclass(slots=True)
+class Shop:
+    """``deployment`` is what users have, ``open`` the same for whoever may do everything."""
+
+    deployment: Deployment
+    open: Deployment
+    roles: Roles
+    secrets: Secrets
+    servers: Broker
+    search: str
+    cache: Any
+    logins: set[tuple[str, str]]
+    user: str
+    extra: str
+    said: list[str] = field(default_factory=list)
+    """What commands have printed."""
+
+    def view(self, name: str) -> str:
+        return f"{self.user}_{name}"
+
+    def configure(self, *tables: str) -> None:
+        self.deployment.tables = tuple(f"app.{table}" for table in tables)
+        excluded = ", ".join(f'"app.{at}" = {{ {EXCLUDED[at]} = "exclude" }}' for at in tables)
+        self.deployment.settings = f"columns = {{ {excluded} }}\n"
+        views = VIEWS if "visits" in tables else FIRST
+        self.deployment.extra = self.extra + "".join(
+            f'[views.{self.view(view)}]\nstore = "{VIEWS[view][0]}"\nkey = ["id"]\n'
+            f'sql = """{VIEWS[view][1]}"""\n'
+            for view in views
+        )
+        self.deployment.write()
+
+    def done(self, *arguments: str) -> str:
+        ran = self.deployment.run(*arguments)
+        self.said += [ran.stdout, ran.stderr]
+        assert ran.returncode == 0, ran.stdout + ran.stderr + self.log("apply")[-3000:]
+        return ran.stdout
+
+    def check(self) -> None:
+        """All is well, and nothing is weaker than it should be."""
+        _, found = self.deployment.check()
+        self.said.append(repr(found))
+        assert found["error"] == []
+        weak = [one["message"] for one in found["warning"] if one["check"] in WEAK]
+        assert weak == []
+
+    def printed(self, *arguments: str) -> str:
+        """What `init --print-sql` prints to a role without a right."""
+        nobody = self.roles.nobody
+        dsn = self.roles.dsn(self.roles.source, nobody, nobody)
+        home = self.deployment.home / "nobody"
+        home.mkdir(exist_ok=True)
+        return done(replace(self.deployment, home=home, dsn=dsn), "init", "--print-sql", *arguments)
+
+    def log(self, verb: str) -> str:
+        return self.open.log(verb)
+
+    @contextmanager
+    def running(self, verb: str) -> Iterator[subprocess.Popen[str]]:
+        """A command as people start it: with a JVM of its own, and arguments of its own."""
+        run = [sys.executable, "-c", "from headwater.cli.app import main; main()"]
+        command = [*run, "--config", str(self.deployment.config), verb]
+        environ = {**os.environ, **self.deployment.environment}
+        with (self.deployment.home / f"{verb}.log").open("a", encoding="utf-8") as stream:
+            process = subprocess.Popen(
+                command, cwd=ROOT, env=environ, stdout=stream, stderr=stream, text=True,
+                start_new_session=True,
+            )  # fmt: skip
+        try:
+            yield process
+        finally:
+            process.terminate()
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(60)
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+
+    def stored(self, view: str) -> list[tuple[Any, ...]]:
+        """A view's rows, as its store's own administrator sees them."""
+        name, store = self.view(view), VIEWS[view][0]
+        if store == "tables":
+            there = ask(self.roles.store, f"select to_regclass('reports.{name}')") != [(None,)]
+            return ask(self.roles.store, f"select * from reports.{name}") if there else []
+        if store == "cache":
+            live = self.cache.get(f"{name}@live")
+            documents = [self.cache.hget(f"{live}:{i}", "doc") for i in range(1, 40)]
+            rows = [json.loads(one) for one in documents if one]
+        else:
+            request = f"{self.search}/{name}/_search?size=99&ignore_unavailable=true"
+            try:
+                with urllib.request.urlopen(f"{request}&allow_no_indices=true") as answer:
+                    rows = [hit["_source"] for hit in json.load(answer)["hits"]["hits"]]
+            except HTTPError:  # an index that is just made
+                rows = []
+        return [tuple(v for k, v in row.items() if not k.startswith("__")) for row in rows]
+
+    def equal(self, *views: str) -> None:
+        """Stores are as the source, in the end."""
+
+        def is_equal(view: str) -> bool:
+            rows = ask(self.roles.source, f"select * from ({VIEWS[view][1]}) v")
+            return sorted(self.stored(view)) == sorted(rows)
+
+        for view in views:
+            wait_until(partial(is_equal, view), f"view {view} to be as the source\n"
+                       f"{self.log('apply')[-2000:]}")  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def shop(
+    tmp_path_factory: pytest.TempPathFactory, postgres: str, opensearch: str, redis_server: str
+) -> Iterator[Shop]:
+    """A DBA has run both scripts; nothing else was done."""
+    home = tmp_path_factory.mktemp("shop")
+    user = f"r{token_bytes(4).hex()}"
+    held = Secrets(home / "secrets")
+    held.home.mkdir(mode=0o700)
+    logins: set[tuple[str, str]] = set()
+    with (
+        fronts(home, "db.headwater.test") as tls,
+        roles(postgres, user, tls) as own,
+        broker(
+            home, tls, user, held.make("KAFKA_PASSWORD"), [f"{user}_{view}" for view in VIEWS]
+        ) as servers,
+        redis_user(redis_server, user, held.make("CACHE_PASSWORD")) as cache,
+    ):
+        logins.add((user, held.make("SEARCH_PASSWORD")))
+        ports = {
+            "search": tls.http(_port(opensearch), logins),
+            "cache": tls.stream(_port(redis_server)),
+        }
+        for variable in ("SOURCE_PASSWORD", "STORE_PASSWORD", "S3_KEY", "S3_SECRET"):
+            held.make(variable)
+        held.make("WEBHOOK_SECRET", f"whsec_{base64.b64encode(token_bytes(24)).decode()}")
+        dsn = own.dsn(own.source, own.capture, "${SOURCE_PASSWORD}")
+        deployment = Deployment(home, user, dsn, servers.secured)
+        deployment.environment = held.environment
+        plain = Deployment(home, user, own.source, servers.open)
+        extra = _settings(own, held, user, ports)
+        made = Shop(deployment, plain, own, held, servers, opensearch, cache, logins, user, extra)
+        plain.execute(*TABLES)
+        made.configure("customers", "orders")
+        for role, variable, database, more in (
+            (own.capture, "SOURCE_PASSWORD", own.source, ()),
+            (own.writer, "STORE_PASSWORD", own.store, ("--store", "tables")),
+        ):
+            for _ in range(2):  # it can be run again
+                own.run_by_a_dba(made.printed("--role", role, *more), database)
+            ask(database, f"alter role {role} password '{held.now[variable]}'")
+        yield made
+
+
+def _port(url: str) -> int:
+    return int(url.rpartition(":")[2].partition("/")[0])
+
+
+def _settings(own: Roles, held: Secrets, user: str, ports: dict[str, int]) -> str:
+    """Lines behind ``[kafka]``."""
+    authority = f'ssl_ca_location = "{own.certificate}"\n'
+    spark = {
+        "spark.ui.enabled": "true",
+        "spark.ui.port": str(free_port(set())),
+        "spark.eventLog.enabled": "true",
+        "spark.eventLog.dir": f"file://{held.home.parent}",
+        "spark.hadoop.fs.s3a.access.key": "${S3_KEY}",
+        "spark.hadoop.fs.s3a.secret.key": "${S3_SECRET}",
+    }
+    told = ", ".join(f'"{name}" = "{value}"' for name, value in spark.items())
+    return (
+        f'security_protocol = "SASL_SSL"\nsasl_mechanism = "SCRAM-SHA-512"\n'
+        f'sasl_username = "{user}"\nsasl_password = "${{KAFKA_PASSWORD}}"\n{authority}'
+        f'[stores.tables]\nkind = "postgres"\ntarget_schema = "reports"\n'
+        f'dsn = "{own.dsn(own.store, own.writer, "${STORE_PASSWORD}")}"\n'
+        f'[stores.search]\nkind = "opensearch"\nurl = "https://{HOST}:{ports["search"]}"\n'
+        f'user = "{user}"\npassword = "${{SEARCH_PASSWORD}}"\n{authority}'
+        f'[stores.cache]\nkind = "redis"\n{authority}'
+        f'url = "rediss://{user}:${{CACHE_PASSWORD}}@{HOST}:{ports["cache"]}/0"\n'
+        f'[apply]\nstate = "{held.home.parent}/state"\nspark = {{ {told} }}\n'
+        f'[alerts]\nwebhook = "http://{HOST}:9"\nsecret_file = "{held.file("WEBHOOK_SECRET")}"\n'
+        f'[tables."app.orders"]\nmirror = false\n'
+    )
+
+
+def refused(dsn: str, *statements: str) -> None:
+    for statement in statements:
+        with pytest.raises(errors.InsufficientPrivilege):
+            ask(dsn, statement)
+
+
+def test_the_roles_can_do_nothing_beyond_their_part(shop: Shop) -> None:
+    roles, held = shop.roles, shop.secrets.now
+    capture = roles.dsn(roles.source, roles.capture, held["SOURCE_PASSWORD"])
+    refused(
+        capture,
+        "select ssn from app.customers",
+        "select risk from app.customers",  # which tells it
+        "select c from app.customers c",
+        "select id from app.visits",  # which is not captured
+        "update app.customers set name = 'x'",
+        "create table app.own (id int)",
+    )
+    rows = ask(capture, "select label, ctid, xmin::text <> '' from app.customers where id = 1")
+    assert rows == [("n1#", "(0,1)", True)]
+    writer = roles.dsn(roles.store, roles.writer, held["STORE_PASSWORD"])
+    refused(writer, "create schema other", "create table public.own (id int)")
+    ask(writer, "create table reports.own (id int)", "drop table reports.own")
+
+
+def test_each_step_runs_with_these_rights_and_by_tls(shop: Shop) -> None:
+    shop.check()
+    shop.done("init")
+    with shop.running("capture"), shop.running("apply") as apply:
+        shop.equal(*FIRST)
+        roles = shop.roles
+        shop.configure("customers", "orders", "visits")
+        _, found = shop.deployment.check()
+        (hint,) = [one["hint"] for one in found["error"] if one["check"] == "select"]
+        columns = '"id", "customer", "ctid", "xmin"'
+        assert f'GRANT SELECT ({columns}) ON "app"."visits" TO "{roles.capture}"' in hint
+        roles.run_by_a_dba(shop.printed("--role", roles.capture), roles.source)
+        shop.done("table", "add", "app.visits")
+        change(shop, 100)
+        shop.equal(*VIEWS)
+
+        change_passwords(shop)
+        change(shop, 200)
+        shop.equal(*VIEWS)
+
+        shop.check()
+        for view in VIEWS:
+            said = json.loads(shop.done("verify", shop.view(view), "--json"))
+            assert said["differences"] == [], said
+        shop.done("snapshot", "start", "app.customers")
+        shop.done("view", "rebuild", shop.view("people"))
+        for verb in ("status", "lag", "health"):
+            shop.said.append(shop.deployment.run(verb, "--json").stdout)
+        shop.done("view", "list", "--json")
+        shop.done("view", "show", shop.view("people"), "--json")
+        shop.done("trace", "app.customers", "1", "--json")
+        assert_no_secret(shop, processes(apply.pid) | spark_pages(shop))
+    assert_no_secret(shop, left(shop) | {"printed": "\n".join(shop.said)})
+
+
+def change(shop: Shop, number: int) -> None:
+    ask(
+        shop.roles.source,
+        f"insert into app.customers (id, name, ssn) values ({number % 37}, 'new', 's{number}')"
+        " on conflict (id) do update set name = excluded.name, ssn = excluded.ssn",
+        f"update app.visits set customer = {number % 37} where id = 5",
+        f"update app.orders set customer = {number % 37} where id = 3",
+    )
+
+
+def change_passwords(shop: Shop) -> None:
+    """Of all that can be changed without a restart; who has signed in with the old one is sent
+    away, or asked again."""
+    held, own = shop.secrets, shop.roles
+    for role, variable in ((own.capture, "SOURCE_PASSWORD"), (own.writer, "STORE_PASSWORD")):
+        old, new = held.now[variable], token_hex(16)
+        ask(own.source, f"alter role {role} password '{new}'")
+        held.make(variable, new)
+        assert own.end_sessions(role)
+        with pytest.raises(psycopg.OperationalError):
+            ask(own.dsn(own.source, role, old))
+    new = token_hex(16)
+    set_redis_user(shop.cache, shop.user, new)
+    held.make("CACHE_PASSWORD", new)
+    shop.cache.execute_command("CLIENT", "KILL", "USER", shop.user)
+    new = token_hex(16)
+    shop.logins.add((shop.user, new))
+    held.make("SEARCH_PASSWORD", new)
+    shop.logins.remove((shop.user, held.past[-1]))
+
+
+def processes(apply: int) -> dict[str, str]:
+    """Arguments of all processes of this machine, and the environment of what apply has started."""
+    found, children = {}, {apply}
+    for folder in sorted(Path("/proc").glob("[0-9]*"), key=lambda one: int(one.name)):
+        with suppress(OSError):
+            found[f"arguments of {folder.name}"] = (folder / "cmdline").read_text(errors="replace")
+            parent = int((folder / "stat").read_text().rpartition(")")[2].split()[1])
+            if parent in children:
+                children.add(int(folder.name))
+                environ = (folder / "environ").read_text(errors="replace")
+                found[f"environment of {folder.name}"] = environ
+    names = [text for name, text in found.items() if int(name.split()[-1]) in children]
+    assert any("java" in text for text in names), "its JVM was not looked at"
+    return found
+
+
+def spark_pages(shop: Shop) -> dict[str, str]:
+    config = load_config(shop.deployment.config, {**os.environ, **shop.deployment.environment})
+    base = f"http://{HOST}:{config.apply.spark['spark.ui.port']}"
+    with urllib.request.urlopen(f"{base}/api/v1/applications") as answer:
+        (application,) = json.load(answer)
+    api = f"/api/v1/applications/{application['id']}"
+    found = {}
+    for path in ("/environment/", "/SQL/", "/jobs/", "/StreamingQuery/", f"{api}/environment",
+                 f"{api}/sql?details=true&planDescription=true"):  # fmt: skip
+        with urllib.request.urlopen(base + path) as answer:
+            found[path] = answer.read().decode()
+    assert "spark.hadoop.fs.s3a.secret.key" in found[f"{api}/environment"]
+    return found
+
+
+def left(shop: Shop) -> dict[str, str]:
+    """All files below the home but the secrets themselves, all topics, and what objects show."""
+    home, held = shop.deployment.home, shop.secrets.home
+    found = {}
+    for path in home.rglob("*"):
+        if path.is_file() and held not in path.parents:
+            found[str(path)] = path.read_bytes().decode("latin-1")
+    assert any("eventlog" in name or "local-" in name for name in found), "no event log"
+    with Client(shop.servers.open) as client:
+        topics = client.topics(f"{shop.user}.")
+        ends = client.end_offsets(topics)
+        for topic in topics:
+            for partition, end in ends[topic].items():
+                records = list(client.read(topic, partition, 0, end))
+                found[f"{topic} {partition}"] = repr(records)
+    config = load_config(shop.deployment.config, {**os.environ, **shop.deployment.environment})
+    found["configuration"] = repr([config, config.kafka, config.apply, *config.stores.values()])
+    return found
+
+
+def assert_no_secret(shop: Shop, found: dict[str, str]) -> None:
+    """Says where one is, and not what."""
+    named = dict(shop.secrets.now)
+    named |= {f"a former one, {n}": value for n, value in enumerate(shop.secrets.past)}
+    seen = [
+        f"{name} in {place}"
+        for place, text in found.items()
+        for name, value in named.items()
+        if value.removeprefix("whsec_") in text
+    ]
+    assert seen == []
+
+
+def test_what_is_refused_tells_no_password(shop: Shop) -> None:
+    with pytest.raises(AssertionError, match="KAFKA_PASSWORD in planted"):
+        assert_no_secret(shop, {"planted": f"x{shop.secrets.now['KAFKA_PASSWORD']}x"})
+    for variable in ("SOURCE_PASSWORD", "STORE_PASSWORD", "CACHE_PASSWORD", "SEARCH_PASSWORD",
+                     "KAFKA_PASSWORD"):  # fmt: skip
+        right = shop.secrets.now[variable]
+        shop.secrets.make(variable)
+        ran = shop.deployment.run("check")
+        assert ran.returncode == 1, variable
+        assert_no_secret(shop, {variable: ran.stdout + ran.stderr})
+        shop.secrets.make(variable, right)
+
+
+def test_weaker_tls_is_warned_of(shop: Shop) -> None:
+    weaker = shop.deployment.dsn.replace("verify-full", "require")
+    home = shop.deployment.home / "weaker"
+    home.mkdir()
+    _, found = replace(shop.deployment, home=home, dsn=weaker).check()
+    warned = [one["message"].partition(",")[0] for one in found["warning"] if one["check"] in WEAK]
+    assert warned == ["source.dsn: sslmode is require"]
+
+
+def test_the_role_of_capture_removes_what_it_made(shop: Shop) -> None:
+    shop.done("uninstall", "--yes")
+    name = f"'headwater_{shop.user}'"
+    assert ask(
+        shop.roles.source,
+        f"select (select count(*) from pg_replication_slots where slot_name = {name}),"
+        f" (select count(*) from pg_publication where pubname = {name}),"
+        " (select count(*) from pg_namespace where nspname = 'headwater')",
+    ) == [(0, 0, 0)]
+    with Client(shop.servers.open) as client:
+        wait_until(lambda: client.topics(f"{shop.user}.") == [], "all topics to be gone")
