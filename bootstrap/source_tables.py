@@ -11,6 +11,7 @@ from dataclasses import replace
 from cdc.config import Source
 from cdc.protocol.relation import TypeInfo
 from cdc.source.catalog import enum_labels, relation
+from cdc.source.columns.treated_columns import treated
 from cdc.source.postgres import Connection, connect
 from cdc.source.table_lookup import table_of
 from cdc.source.types import load_types
@@ -41,4 +42,5 @@ def version_now(
     shape = relation(conn, oid, types, source.publication_name, source.keys, computed)
     excluded = source.excluded(shape.name)
     shape = replace(shape, columns=tuple(c for c in shape.columns if c.name not in excluded))
+    shape = treated(conn, shape, source)
     return labelled(parse_version(shape.describe()), enum_labels(conn, oid))

@@ -56,7 +56,7 @@ def join(
                 f"captured already: {', '.join(table.label for table in chosen)}",
                 "use `headwater snapshot start` to read a table again, into a separate topic",
             )
-        _refuse_keys(conn, source, new)
+        _refuse_unknown(conn, source, new)
         ids = [one.id for one in begun]
         if new:
             ids.append(_publish(conn, config, new, published, options, observer))
@@ -96,19 +96,22 @@ def _not_chosen(conn: Connection, source: Source, name: str) -> SourceError:
     )
 
 
-def _refuse_keys(conn: Connection, source: Source, tables: Sequence[Table]) -> None:
-    """A key of ``source.keys`` has to be one; and capture reads them at its start alone: it would
-    publish the table's changes without a key."""
+def _refuse_unknown(conn: Connection, source: Source, tables: Sequence[Table]) -> None:
+    """A key of ``source.keys`` has to be one; and capture reads them, and how columns are treated,
+    at its start alone: it would publish the table's changes without a key, or as they are."""
     types, name = load_types(conn), source.publication_name
     for table in tables:
         shape = relation(conn, table.oid, types, name, source.keys)
-        if shape.key == relation(conn, table.oid, types, name).key:
+        if table.label in source.treated:
+            what = f"the treatment of columns of {table.label} is in source.columns"
+        elif shape.key != relation(conn, table.oid, types, name).key:
+            what = f"the key of {table.label} is in source.keys"
+        else:
             continue
         slot = slot_state(conn, source.slot_name)
         if slot is not None and slot.active:
             raise SourceError(
-                f"the key of {table.label} is in source.keys, which the running capture does "
-                "not know",
+                f"{what}, which the running capture does not know",
                 "stop capture, run this again, and start capture",
             )
 

@@ -43,7 +43,9 @@ class BatchEnds:
         changes = self._changes(snapshot, before, end)
         if not any(one.rows for one in changes.values()):
             return None
-        published = published_relations(snapshot.conn, snapshot.publication)
+        published = published_relations(
+            snapshot.conn, snapshot.publication, treated=snapshot.treated
+        )
 
         def changed(schema: str, table: str) -> str:
             return changes[schema, table].relation(published(schema, table))
@@ -63,7 +65,8 @@ class BatchEnds:
         for schema, name in self.view.tables:
             oid, kind = table_of(conn, schema, name)
             table = relation(conn, oid, types, snapshot.publication, self.settings.keys)
-            found[schema, name] = changes = TableChanges(table, kind)
+            tagged = snapshot.treated.tagged(table.name)
+            found[schema, name] = changes = TableChanges(table, kind, tagged)
             topic = table_topic(self.settings.name, schema, name)
             if topic not in end:
                 raise UntellableError

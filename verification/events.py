@@ -14,6 +14,7 @@ from cdc.config import Source
 from cdc.events.envelope import SourceContext
 from cdc.events.records import schema_record
 from cdc.source.catalog import relation, select_rows
+from cdc.source.columns.treated_columns import treated
 from cdc.source.copy_out import copy_out
 from cdc.source.postgres import identifier, literal
 from cdc.source.table_lookup import table_of
@@ -46,6 +47,7 @@ class SourceEvents:
         publication = settings.publication_name
         types = load_types(self._conn)
         shape = relation(self._conn, oid, types, publication, settings.keys)
+        shape = treated(self._conn, shape, settings)
         now_us = time.time_ns() // 1000
         described = schema_record(shape, source.lsn)["value"]
         assert described is not None

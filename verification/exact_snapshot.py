@@ -14,6 +14,7 @@ from cdc.source.table_lookup import table_files, table_of
 from verification.scope import tables_read
 from verification.select_view import SEARCH_PATH, SelectView
 from verification.source_rows import SourceSnapshot
+from verification.values.treated_values import UNTREATED, Treatments
 from views.spark.view import View
 
 
@@ -25,9 +26,11 @@ def source_at_new_lsn(
     timeout_s: float,
     on_wait: Callable[[str], None],
     statement_ms: int = 0,
+    treatments: Treatments = UNTREATED,
 ) -> Iterator[SourceSnapshot]:
     """The source at an LSN of this moment; a transaction is open there until the block ends. No
-    statement of it may take longer than ``statement_ms``, 0 for no limit.
+    statement of it may take longer than ``statement_ms``, 0 for no limit. ``treatments`` are those
+    of ``source.columns``.
 
     Needs a free replication slot, for as long as it takes to import the snapshot. Raises
     ``SourceError`` when the slot cannot be created or the view's SQL fails.
@@ -44,7 +47,7 @@ def source_at_new_lsn(
             conn.execute(f"set transaction snapshot {literal(slot.snapshot_name)}".encode())
             if isinstance(view, SelectView):
                 conn.execute(SEARCH_PATH)
-        source = SourceSnapshot(conn, slot.consistent_point, view, publication)
+        source = SourceSnapshot(conn, slot.consistent_point, view, publication, treatments)
         _refuse_rewritten(conn, view)
         yield source
 

@@ -14,12 +14,14 @@ from typing import Any, Final
 from cdc.events.codes import DELETE, TRUNCATE
 from cdc.kafka.broker import Record
 from cdc.lsn import Position
-from cdc.protocol.relation import Relation
+from cdc.protocol.relation import Column, Relation
 from cdc.source.postgres import identifier, literal
 from jobs.state.values.value_texts import Reader, reader
 
 Image = dict[str, Any]
 _JSON: Final = ("json", "jsonb")
+_SENT: Final = "\x01"
+"""Before the name of a treated column: ``json_populate_record`` passes over it."""
 
 
 class UntellableError(Exception):
@@ -37,10 +39,12 @@ class _Row:
 
 @dataclass(slots=True)
 class TableChanges:
-    """Of one table, by key; ``kind`` is its ``relkind``."""
+    """Of one table, by key; ``kind`` is its ``relkind``. ``tagged`` are expressions of its treated
+    columns (``treated_values``), which the log has as they left the source."""
 
     table: Relation
     kind: str
+    tagged: Mapping[str, str] = field(default_factory=dict)
     rows: dict[str, _Row] = field(default_factory=dict)
 
     def add(self, records: Iterable[Record], lsn: int) -> None:
@@ -96,6 +100,7 @@ class TableChanges:
         readers = {c.name: reader(c.type, c.typmod) for c in self.table.columns}
         raw = {c.name for c in self.table.columns if c.type.base in _JSON}
         try:
+            readers = {name: one for name, one in readers.items() if name not in self.tagged}
             changed = [_text(row.key, readers, raw) for row in self.rows.values()]
             found = (row.image for row in self.rows.values())
             images = [_text(image, readers, raw) for image in found if image is not None]
@@ -108,13 +113,23 @@ class TableChanges:
         )
         # What an image leaves out is what the row had before.
         there = " and ".join(f"k.{name} = b.{name}" for name in keys)
+        values = ", ".join(map(self._put, self.table.columns))
         put = (
-            f"select {_listed('r', columns)} from json_array_elements({_array(images)}) e(j) "
+            f"select {values} from json_array_elements({_array(images)}) e(j) "
             f"cross join lateral json_populate_record(null::{table}, e.j) k "
             f"left join {only}{table} b on {there} "
             f"cross join lateral json_populate_record(b, e.j) r"
         )
         return f"({kept} union all {put})"
+
+    def _put(self, column: Column) -> str:
+        """The value of a row that was changed: ``e.j`` is its image, ``b`` the row before it."""
+        name = identifier(column.name)
+        if column.name not in self.tagged:
+            return f"r.{name}"
+        sent = literal(_SENT + column.name)
+        before = f"(select {self.tagged[column.name]} from (select b.{name}) as t({name}))"
+        return f"case when (e.j -> {sent}) is null then {before} else e.j ->> {sent} end as {name}"
 
 
 def _parsed(data: bytes | None) -> Image:
@@ -129,15 +144,19 @@ def _text(image: Mapping[str, Any], readers: Mapping[str, Reader], raw: set[str]
     """A row as JSON whose values PostgreSQL reads with the input functions of their types."""
     parts = []
     for name, value in image.items():
+        is_treated = name not in readers  # of no type but text
         if value is None:
             text = "null"
+        elif is_treated:
+            text = json.dumps(value, ensure_ascii=False)
         elif name in raw:
             if value.strip() == "null":  # which would be NULL
                 raise ValueError("JSON's null")
             text = value
         else:
             text = json.dumps(readers[name](value), ensure_ascii=False)
-        parts.append(f"{json.dumps(name, ensure_ascii=False)}:{text}")
+        called = json.dumps(_SENT + name if is_treated else name, ensure_ascii=False)
+        parts.append(f"{called}:{text}")
     return "{" + ",".join(parts) + "}"
 
 

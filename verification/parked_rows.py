@@ -64,7 +64,7 @@ def _queries(
 ) -> Iterator[str]:
     if letters.rows:
         yield _own(view, [orjson.loads(key) for key in letters.rows], source.key_types)
-    rows = published_rows(source.conn, view, source.publication)
+    rows = published_rows(source.conn, view, source.publication, source.treated)
     for table in {table.name: table for table in view.tables.values()}.values():
         topic = table_topic(name, table.schema, table.table)
         keys = [owner.key for owner in letters.keys if owner.topic == topic]

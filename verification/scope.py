@@ -8,6 +8,7 @@ have the names that the view knows them by, whatever they are called by now.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
+from typing import Final
 
 from cdc.protocol.relation import Relation
 from cdc.source.catalog import published, relation, select_rows
@@ -16,6 +17,7 @@ from cdc.source.postgres import Connection, identifier
 from cdc.source.table_lookup import table_of
 from cdc.source.types import load_types
 from verification.select_view import SelectView
+from verification.values.treated_values import TreatedValues
 from views.parse.table_references import RelationOf
 from views.spark.resolution import ResolvedView
 from views.spark.view import View
@@ -30,17 +32,27 @@ where a.attrelid = %s::oid and a.attnum > 0 and not a.attisdropped
 """
 
 
-def published_sql(conn: Connection, view: View | SelectView, publication: str) -> str:
-    """The SQL as it was written but for its tables. Raises ``SourceError`` if one is gone."""
+_AS_THEY_ARE: Final = TreatedValues()
+
+
+def published_sql(
+    conn: Connection,
+    view: View | SelectView,
+    publication: str,
+    treated: TreatedValues = _AS_THEY_ARE,
+) -> str:
+    """The SQL as it was written but for its tables, whose treated columns are tagged. Raises
+    ``SourceError`` if one is gone."""
     if isinstance(view, SelectView):
-        return view.reading(published_relations(conn, publication))
-    return view.reading(published_rows(conn, view, publication))
+        return view.reading(published_relations(conn, publication, treated=treated))
+    return view.reading(published_rows(conn, view, publication, treated))
 
 
 def published_relations(
     conn: Connection,
     publication: str,
     excluded: Callable[[str], Collection[str]] = lambda _label: (),
+    treated: TreatedValues = _AS_THEY_ARE,
 ) -> RelationOf:
     """What is published of a table, by schema and name: the table itself where that is all of it,
     for its key tells PostgreSQL which columns GROUP BY settles, else a SELECT in parentheses. With
@@ -60,8 +72,9 @@ def published_relations(
             if one.name not in left_out and there.get(one.name)
         }
         filtered = published(conn, oid, publication).row_filter is not None
-        if filtered or len(there) != len(seen):
-            return f"({select_rows(conn, shape, kind, publication, seen)})"
+        tagged = treated.tagged(shape.name)
+        if filtered or tagged or len(there) != len(seen):
+            return f"({select_rows(conn, shape, kind, publication, seen, tagged)})"
         return f"{'' if kind == 'p' else 'only '}{identifier(schema)}.{identifier(table)}"
 
     return found
@@ -74,7 +87,9 @@ def tables_read(view: View | SelectView) -> list[tuple[str, str]]:
     return list(dict.fromkeys((o.schema, o.table) for o in view.definition.occurrences))
 
 
-def published_rows(conn: Connection, view: View, publication: str) -> Callable[[str, str], str]:
+def published_rows(
+    conn: Connection, view: View, publication: str, treated: TreatedValues = _AS_THEY_ARE
+) -> Callable[[str, str], str]:
     """SELECT of what is published of one of the view's tables, by schema and name."""
     types, known = load_types(conn), {table.name: table for table in tables_of(view)}
 
@@ -82,7 +97,8 @@ def published_rows(conn: Connection, view: View, publication: str) -> Callable[[
         oid, kind = table_of(conn, schema, table)
         shape = relation(conn, oid, types, publication)
         names = names_in(known[f"{schema}.{table}"], shape)
-        return select_rows(conn, shape, kind, publication, names)
+        tagged = treated.tagged(shape.name)
+        return select_rows(conn, shape, kind, publication, names, tagged)
 
     return rows
 

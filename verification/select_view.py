@@ -78,6 +78,11 @@ def _shown(column: ViewColumn) -> str:
     return name
 
 
+def named(relation: str) -> str:
+    """A relation in FROM: before 16 a SELECT needs a name there."""
+    return f"{relation} as published" if relation.startswith("(") else relation
+
+
 def _reading(
     name: str,
     sql: str,
@@ -90,7 +95,7 @@ def _reading(
         return names.reading(label, relation(schema, table))
 
     if whole is not None:
-        return whole(seen)
+        return whole(lambda label: named(seen(label)))
     return reading(name, sql, lambda schema, table: seen(f"{schema}.{table}"))
 
 

@@ -26,6 +26,7 @@ from verification.values.canonical_form import (
 )
 from verification.values.event_forms import TIMES, has_four_digits, source_form
 from verification.values.nested_rows import Form
+from verification.values.treated_values import UNTREATED, TreatedValues, Treatments
 from views.spark.view import View
 from views.types import PgType
 
@@ -50,11 +51,17 @@ class SourceSnapshot:
     """
 
     def __init__(
-        self, conn: Connection, lsn: int, view: View | SelectView, publication: str
+        self,
+        conn: Connection,
+        lsn: int,
+        view: View | SelectView,
+        publication: str,
+        treatments: Treatments = UNTREATED,
     ) -> None:
         self.lsn = lsn
         self.conn = conn
         self.publication = publication
+        self.treated = TreatedValues(treatments)
         self.view = view.name
         self._names = [output.name for output in view.outputs]
         self._canonical = row_canonicalizer([])
@@ -66,7 +73,7 @@ class SourceSnapshot:
         self._described = isinstance(view, SelectView)
         if isinstance(view, SelectView):
             self._shown, documents = view.shown(), view.documents
-        self._query = self._selecting(published_sql(conn, view, publication))
+        self._query = self._selecting(published_sql(conn, view, publication, self.treated))
         self._doing = f"running the SQL of view {view.name} on the source"
         kinds = [output.type for output in view.outputs]
         self._key_kinds = [kinds[i].name for i in self._key]
@@ -105,6 +112,8 @@ class SourceSnapshot:
                 if i not in documents:
                     of_type, typmod = types[column.type_code], result.fmod(i)
                     form = source_form(kind, types, of_type, typmod, described=self._described)
+                if self.treated and column.type_code == _TEXT_OID:
+                    form = _chained(self.treated.read, form)
                 canonical.append(_chained(form, canonicalizer(kind)))
             self._canonical = row_canonicalizer(canonical)
             oids = [description[i].type_code for i in self._key]

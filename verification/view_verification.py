@@ -34,6 +34,7 @@ from verification.values.canonical_form import (
     row_canonicalizer,
     unpacked,
 )
+from verification.values.treated_values import UNTREATED, Treatments
 from verification.view_positions import Lacking, wait_until_applied
 from views.spark.view import MaintainedView, View
 from views.table_versions import TableVersion
@@ -74,13 +75,14 @@ class Verification:
         window: ChangeWindow | None = None,
         parked_keys: Callable[[SourceSnapshot], set[bytes]] | None = None,
         sample: Callable[[SourceSnapshot], set[bytes]] | None = None,
+        treatments: Treatments = UNTREATED,
     ) -> None:
         """``scan`` is as of a ``Sink``. ``sample`` gives the packed keys to compare, each value as
         stores have it; without it all are. ``parked`` gives the view's dead letters. ``versions``
         are all of its table's, if it has one: what keys of events may be called. ``on_lacking`` may
         raise while the view is waited for. Of a ``SelectView``: ``window`` tells what changes have
         touched, by default as little as the log does by itself; ``parked_keys`` are the packed keys
-        of rows that wait."""
+        of rows that wait. ``treatments`` are those of ``source.columns``."""
         self._dsn, self._source, self._view = dsn, source, view
         self._publication = publication
         self._broker, self._scan = broker, scan
@@ -92,7 +94,7 @@ class Verification:
         self._report = Report(view.name)
         self._repair, self._parked, self._versions = repair, parked, versions
         self._on_lacking, self._parked_keys = on_lacking, parked_keys
-        self._sample = sample
+        self._sample, self._treatments = sample, treatments
         self._max_rounds = MAX_ROUNDS if sample is None else _SAMPLE_ROUNDS
         self._statement_ms = 0 if sample is None else _SAMPLE_STATEMENT_MS
         if isinstance(view, SelectView):
@@ -138,7 +140,13 @@ class Verification:
         self._on_step("taking a snapshot of the source")
         timeout_s, on_step = self._timeout_s, self._on_step
         with source_at_new_lsn(
-            self._dsn, self._view, self._publication, timeout_s, on_step, self._statement_ms
+            self._dsn,
+            self._view,
+            self._publication,
+            timeout_s,
+            on_step,
+            self._statement_ms,
+            self._treatments,
         ) as source:
             self._on_step("reading the source")
             if first and self._sample is not None:

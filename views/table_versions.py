@@ -20,7 +20,8 @@ class TableColumn(NamedTuple):
     """A captured column. ``nullable`` unless the table says NOT NULL; ``attnum`` is what it keeps
     under every name, None where that is not known. ``labels`` are its enum's, empty where they are
     not known: the log does not tell them (``views.enum_labels``). ``typmod`` is PostgreSQL's,
-    of an array that of its elements; -1 without one."""
+    of an array that of its elements; -1 without one. ``treatment`` is what is done to its values
+    before they leave the source: a view may show it, and not compute with it."""
 
     name: str
     type: PgType
@@ -28,6 +29,7 @@ class TableColumn(NamedTuple):
     attnum: int | None = None
     labels: tuple[str, ...] = ()
     typmod: int = -1
+    treatment: str = ""
 
     def __str__(self) -> str:
         """Its type, for messages."""
@@ -120,6 +122,11 @@ class TableVersion:
         return ", ".join(f"{name} {type_}" for name, type_ in self.types.items())
 
 
+def treatment_fault(treatment: str) -> str:
+    """Why nothing is computed with a column that is treated."""
+    return f"source.columns treats it ({treatment}), and views have what that gives"
+
+
 def other_names(was: TableVersion, now: TableVersion) -> dict[str, str]:
     """What columns may be called now that are not there any more: at the place of each is a column
     of its type that was not there before. So RENAME COLUMN leaves it, and columns added behind.
@@ -148,6 +155,7 @@ def parse_version(record: Mapping[str, Any]) -> TableVersion:
                 column.get("nullable", True),
                 column.get("attnum"),
                 typmod=column["typmod"],
+                treatment=column.get("treatment", ""),
             )
             for column in record["columns"]
         )

@@ -37,6 +37,7 @@ from cdc.lsn import Position, format_lsn
 from cdc.protocol.messages import RelationMessage, Values
 from cdc.protocol.relation import Relation
 from cdc.source.bounded_query import asking
+from cdc.source.columns.treated_columns import StreamColumns
 from cdc.source.relation_completion import Describer
 from cdc.source.replication import ReplicationStream, SlotInUseError
 from cdc.topics import dead_letters_topic
@@ -91,7 +92,7 @@ class Capture:
             self._source.keys,
             self._topics.described,
             self._source.publication_name,
-            self._source.columns,
+            StreamColumns(self._source),
         )
         self._attnums = Attnums(self._broker, self._source.name)
         self._open: Session | None = None

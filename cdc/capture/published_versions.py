@@ -134,7 +134,11 @@ class Attnums:
 
 def _numbered(relation: Relation) -> tuple[Numbered, ...]:
     return tuple(
-        Numbered(column.attnum, column.name, column.type.oid)
+        Numbered(
+            column.attnum,
+            column.name,
+            column.treatment.of_type if column.treatment else column.type.oid,
+        )
         for column in relation.columns
         if column.attnum is not None
     )
@@ -144,5 +148,8 @@ def _told(record: dict[str, Any]) -> _Told:
     columns = record["columns"]
     if any(column.get("attnum") is None for column in columns):
         return _UNCERTAIN
-    numbered = (Numbered(column["attnum"], column["name"], column["oid"]) for column in columns)
+    numbered = (
+        Numbered(column["attnum"], column["name"], column.get("source_oid", column["oid"]))
+        for column in columns
+    )
     return _Told(record.get("lsn", 0), tuple(numbered))

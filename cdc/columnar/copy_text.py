@@ -9,7 +9,7 @@ https://www.postgresql.org/docs/current/sql-copy.html
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
 import numpy as np
@@ -24,6 +24,8 @@ _MEANING: Final = np.arange(256, dtype=np.uint8)
 """What stands for a byte behind a backslash."""
 _MEANING[list(b"bfnrtv")] = list(b"\b\f\n\r\t\v")
 _ESCAPE: Final = re.compile(rb"\\(.)", re.DOTALL)
+_ESCAPED: Final = {b"\\": b"\\\\", b"\t": b"\\t", b"\n": b"\\n", b"\r": b"\\r"}
+_SPECIAL: Final = re.compile(rb"[\\\t\n\r]")
 
 
 def copied_columns(text: bytes, rows: int, width: int) -> list[Column]:
@@ -60,6 +62,24 @@ def copied_rows(text: bytes, width: int) -> Iterator[Values]:
         if len(fields) != width:
             raise ProtocolError(f"COPY sent {len(fields)} fields in a row of {width} columns")
         yield [None if field == b"\\N" else _ESCAPE.sub(_meant, field) for field in fields]
+
+
+def treated_lines(text: bytes, treat: Mapping[int, Callable[[bytes], bytes]]) -> bytes:
+    """The same lines, with the fields of some columns, which are told by their places, as ``treat``
+    makes them. NULL stays."""
+    lines = []
+    for line in text.removesuffix(b"\n").split(b"\n"):
+        fields = line.split(b"\t")
+        for at, treatment in treat.items():
+            if fields[at] != b"\\N":
+                value = treatment(_ESCAPE.sub(_meant, fields[at]))
+                fields[at] = _SPECIAL.sub(_escaped, value)
+        lines.append(b"\t".join(fields))
+    return b"\n".join([*lines, b""])
+
+
+def _escaped(special: re.Match[bytes]) -> bytes:
+    return _ESCAPED[special[0]]
 
 
 def _meant(escape: re.Match[bytes]) -> bytes:

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from cdc.columnar.arrays import Ints, Mask, binary, booleans, decimals, integers, literal
 from cdc.columnar.json_objects import Piece, joined, json_object
 from cdc.columnar.tuples import Column
-from cdc.columnar.values import column_to_json
+from cdc.columnar.values import column_of_table
 from cdc.events.codes import CREATE, DELETE, UPDATE, quoted
 from cdc.events.envelope import (
     SourceContext,
@@ -114,7 +114,7 @@ class TableEncoder:
 
     def __init__(self, relation: Relation, context: SourceContext) -> None:
         names = [column.name for column in relation.columns]
-        self._encode = [column_to_json(c.type, c.typmod) for c in relation.columns]
+        self._encode = list(map(column_of_table, relation.columns))
         self._names = [text(name) for name in names]
         self._key = [names.index(name) for name in relation.key]
         self._key_names = [text(name) for name in relation.key]

@@ -11,7 +11,7 @@ from typing import Final
 from cdc.columnar.arrays import texts_of
 from cdc.columnar.copy_text import copied_columns, copied_rows
 from cdc.columnar.json_objects import joined, json_object
-from cdc.columnar.values import column_to_json
+from cdc.columnar.values import column_of_table
 from cdc.events.codes import SNAPSHOT, quoted
 from cdc.events.envelope import ChangeEncoder, SourceContext, Transaction, clock, text
 from cdc.protocol.relation import Relation
@@ -37,7 +37,7 @@ class SnapshotEncoder:
 
     def __init__(self, relation: Relation, context: SourceContext, lsn: int, read_us: int) -> None:
         names = [column.name for column in relation.columns]
-        self._encode = [column_to_json(c.type, c.typmod) for c in relation.columns]
+        self._encode = list(map(column_of_table, relation.columns))
         self._names = [text(name) for name in names]
         self._key = [names.index(name) for name in relation.key]
         self._key_names = [text(name) for name in relation.key]

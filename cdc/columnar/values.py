@@ -36,6 +36,7 @@ from cdc.events.values.encoder import (
     is_integer,
     is_text,
 )
+from cdc.protocol import relation
 from cdc.protocol.relation import TypeInfo
 
 
@@ -66,6 +67,20 @@ _DATE: Final = 10
 _SECONDS: Final = 19
 """Characters of ``2024-02-29`` and of ``2024-02-29 12:34:56``."""
 _ZONE: Final = len("+00")
+
+
+def column_of_table(column: relation.Column) -> Encode:
+    """The encoder of a column of a table, which treats its values where they are to be."""
+    to_json = column_to_json(column.type, column.typmod)
+    if column.treatment is None:
+        return to_json
+    treat = column.treatment.function()
+
+    def encode(cells: Column) -> Json:
+        treated = binary(list(map(treat, texts_of(cells.values))))
+        return to_json(cells._replace(values=treated))
+
+    return encode
 
 
 def column_to_json(type: TypeInfo, typmod: int) -> Encode:

@@ -8,6 +8,7 @@ from pydantic import Field, model_validator
 
 from cdc.config.apply import Apply as Apply
 from cdc.config.apply import Table as Table
+from cdc.config.columns import ColumnRule, HashKey, Rule
 from cdc.config.stores import Delta as Delta
 from cdc.config.stores import OpenSearch as OpenSearch
 from cdc.config.stores import Postgres as Postgres
@@ -17,6 +18,7 @@ from cdc.config.stores import Store as Store
 from cdc.config.stores import View as View
 from cdc.config.values import EmitTopic, Name, Rate, Servers, Setting, SlotName
 from cdc.kafka.security import Security, librdkafka_option
+from cdc.protocol.treatment import Treatment
 from cdc.topics import slot_name
 
 
@@ -32,14 +34,50 @@ class Source(Section):
     failover: bool = False
     keys: dict[str, Annotated[tuple[str, ...], Field(min_length=1)]] = Field(default={})
     """Key columns for tables whose replica identity is FULL, by ``schema.table``."""
-    columns: dict[str, Annotated[dict[str, Literal["exclude"]], Field(min_length=1)]] = Field(
-        default={}
-    )
-    """Columns that must not leave the source, by ``schema.table``."""
+    columns: dict[str, Annotated[dict[str, Rule], Field(min_length=1)]] = Field(default={})
+    """What becomes of columns that must not leave the source as they are, by ``schema.table``."""
+    hash_keys: dict[Name, HashKey] = Field(default={}, repr=False)
+    """What columns are hashed with, by name, the newest one last."""
+
+    @model_validator(mode="after")
+    def _hashes_have_keys(self) -> Source:
+        for label, rules in self.columns.items():
+            for name, rule in rules.items():
+                if rule.kind == "hash" and not self.hash_keys:
+                    raise ValueError(
+                        f"hash_keys: {label}.{name} is hashed, and there is no key: add hash_keys "
+                        '= { "1" = "${HASH_KEY}" }'
+                    )
+                if rule.kind == "hash" and rule.argument and rule.argument not in self.hash_keys:
+                    known = ", ".join(self.hash_keys)
+                    raise ValueError(
+                        f"hash_keys: {label}.{name} is hashed with {rule.argument!r}: known are "
+                        f"{known}"
+                    )
+        return self
 
     def excluded(self, label: str) -> frozenset[str]:
         """The columns of ``schema.table`` that must not leave the source."""
-        return frozenset(self.columns.get(label, ()))
+        rules = self.columns.get(label, {})
+        return frozenset(name for name, rule in rules.items() if rule.kind == "exclude")
+
+    @property
+    def treated(self) -> dict[str, dict[str, Treatment]]:
+        """How columns are treated, by ``schema.table`` and name; of tables with such alone."""
+        found = {}
+        for label, rules in self.columns.items():
+            of = {name: t for name, rule in rules.items() if (t := self._treatment(rule))}
+            if of:
+                found[label] = of
+        return found
+
+    def _treatment(self, rule: ColumnRule) -> Treatment | None:
+        if rule.kind == "exclude":
+            return None
+        if rule.kind != "hash":
+            return Treatment(rule.kind, rule.argument)
+        name = rule.argument or list(self.hash_keys)[-1]
+        return Treatment("hash", name, self.hash_keys[name].encode())
 
     @property
     def slot_name(self) -> str:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from cdc.events.values.encoder import UNAVAILABLE, Encoder, encoder, quote
+from cdc.events.values.encoder import UNAVAILABLE, Encoder, cell_encoder, quote
 from cdc.protocol.messages import UNCHANGED, Value, Values
 from cdc.protocol.relation import Relation
 
@@ -64,9 +64,7 @@ class RowEncoder:
     __slots__ = ("_encoders", "_key", "_key_template", "_template")
 
     def __init__(self, relation: Relation) -> None:
-        self._encoders: list[Encoder | None] = [
-            encoder(column.type, column.typmod) for column in relation.columns
-        ]
+        self._encoders: list[Encoder | None] = list(map(cell_encoder, relation.columns))
         names = [column.name for column in relation.columns]
         self._template = json_object(names)
         self._key = [names.index(name) for name in relation.key]

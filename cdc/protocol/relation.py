@@ -14,6 +14,8 @@ import json
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from cdc.protocol.treatment import Treatment
+
 
 class TypeInfo(NamedTuple):
     """A PostgreSQL type, domains resolved down to what decides the form of its values.
@@ -40,6 +42,8 @@ class Column(NamedTuple):
     ``attnum`` is its number in ``pg_attribute``, which it keeps under every name and which no other
     column of the table is ever given; None where that is not certain. ``collation`` is the one that
     its texts compare by, ``schema.name``, where that takes different texts for equal; else empty.
+    ``treatment`` is what is done to its values, which are sent in the text of the source's type;
+    ``type`` is that of the result then.
     """
 
     name: str
@@ -49,6 +53,7 @@ class Column(NamedTuple):
     nullable: bool = True
     attnum: int | None = None
     collation: str = ""
+    treatment: Treatment | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,12 +98,15 @@ class Relation:
 def _form(column: Column) -> list[str | int]:
     kind = column.type
     collation = [column.collation] if column.collation else []
-    return [column.name, kind.schema, kind.name, kind.base, column.typmod, *collation]
+    treatment = [f"treatment {column.treatment}"] if column.treatment else []
+    return [column.name, kind.schema, kind.name, kind.base, column.typmod, *collation, *treatment]
 
 
 def _describe_column(column: Column, key: tuple[str, ...]) -> dict[str, Any]:
     kind = column.type
-    collation = {"collation": column.collation} if column.collation else {}
+    more: dict[str, Any] = {"collation": column.collation} if column.collation else {}
+    if column.treatment is not None:
+        more |= {"treatment": str(column.treatment), "source_oid": column.treatment.of_type}
     return {
         "name": column.name,
         "attnum": column.attnum,
@@ -111,5 +119,5 @@ def _describe_column(column: Column, key: tuple[str, ...]) -> dict[str, Any]:
         "kind": kind.kind,
         "base": kind.base,
         "element": kind.element.base if kind.element else None,
-        **collation,
+        **more,
     }

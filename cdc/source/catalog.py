@@ -276,17 +276,16 @@ def select_rows(
     kind: str,
     publication: str,
     names: Mapping[str, str] | None = None,
+    expressions: Mapping[str, str] = MappingProxyType({}),
 ) -> str:
     """The SELECT of exactly what ``publication`` publishes of a table; ``kind`` is ``relkind``.
 
-    Columns are named, never ``*``: all of them, or those of ``names`` under the names it has for
-    them. Tables that inherit from it are tables of their own.
+    Columns are named, never ``*``: all of them, or those of ``names`` under its names for them, and
+    as ``expressions`` have them. Tables that inherit from it are tables of their own.
     """
     called = {column.name: column.name for column in shape.columns} if names is None else names
-    columns = ", ".join(
-        identifier(sent) if sent == name else f"{identifier(sent)} AS {identifier(name)}"
-        for sent, name in called.items()
-    )
+    shown = {sent: expressions.get(sent, identifier(sent)) for sent in called}
+    columns = ", ".join(f"{shown[sent]} AS {identifier(of)}" for sent, of in called.items())
     only = "" if kind == "p" else "ONLY "
     row_filter = published(conn, shape.oid, publication).row_filter
     where = f" WHERE {row_filter}" if row_filter else ""

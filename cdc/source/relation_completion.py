@@ -7,8 +7,7 @@ moves keys. So their session stays open until ``close``.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
-from types import MappingProxyType
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from cdc.errors import HeadwaterError, RetryableError
@@ -17,10 +16,10 @@ from cdc.protocol.relation import Relation, TypeInfo
 from cdc.source.attribute_numbers import Before
 from cdc.source.bounded_query import answered
 from cdc.source.catalog import table_facts
+from cdc.source.columns.treated_columns import StreamColumns
 from cdc.source.errors import sqlstate, translated
 from cdc.source.postgres import Connection, connect, identifier
-from cdc.source.relations import describe, without
-from cdc.source.table_lookup import labels_now
+from cdc.source.relations import describe
 from cdc.source.types import load_types
 
 # By OID: the table may have another name by now, and so may its columns.
@@ -85,9 +84,7 @@ class _Now(NamedTuple):
 
 
 class Describer:
-    """Resolves Relation messages; ``described`` is called with each relation. ``excluded`` are the
-    columns that must not leave the source, by the table's present name: older WAL may have another,
-    or be of a table that is a partition now."""
+    """Resolves Relation messages; ``described`` is called with each relation."""
 
     def __init__(
         self,
@@ -95,11 +92,11 @@ class Describer:
         keys: Mapping[str, Sequence[str]],
         described: Callable[[Relation], None],
         publication: str,
-        excluded: Mapping[str, Collection[str]] = MappingProxyType({}),
+        columns: StreamColumns | None = None,
     ) -> None:
         self._dsn, self._publication = dsn, publication
         self._keys = keys
-        self._described, self._excluded = described, excluded
+        self._described, self._columns = described, columns
         self._types: dict[int, TypeInfo] = {}
         self._asked: set[int] = set()
         self._conn: Connection | None = None
@@ -114,15 +111,13 @@ class Describer:
             with answered(conn):
                 self._learn_types(conn, {column.type_oid for column in message.columns})
                 facts = table_facts(conn, message.oid, self._publication)
-                labels = labels_now(conn, message.oid) if self._excluded else []
+                configured = self._keys.get(f"{message.schema}.{message.table}", ())
+                relation = describe(message, facts, self._types, configured, before)
+                if self._columns is not None:
+                    relation = self._columns.applied(conn, relation, facts)
         except BaseException:
             self.close()
             raise
-        configured = self._keys.get(f"{message.schema}.{message.table}", ())
-        relation = describe(message, facts, self._types, configured, before)
-        of = (self._excluded.get(label, ()) for label in {relation.name, *labels})
-        if excluded := {name for names in of for name in names}:
-            relation = without(relation, facts, excluded)
         self._described(relation)
         return relation
 
@@ -196,6 +191,12 @@ class Describer:
     def _session(self) -> Connection:
         if self._conn is None:
             self._conn = connect(self._dsn)
+            try:
+                if self._columns is not None:
+                    self._columns.begin(self._conn)
+            except BaseException:
+                self.close()
+                raise
         return self._conn
 
 

@@ -29,6 +29,13 @@ where c.oid in (select %(oid)s::oid
 """
 
 
+def table_oid(conn: Connection, schema: str, table: str) -> int | None:
+    """A table's OID, None without one."""
+    with translated(f"looking for table {schema}.{table}"):
+        row = conn.execute(_TABLE, (schema, table)).fetchone()
+    return None if row is None else row[0]
+
+
 def table_of(conn: Connection, schema: str, table: str) -> tuple[int, str]:
     """A table's OID and ``relkind``. Raises ``SourceError`` if it is gone."""
     with translated(f"looking for table {schema}.{table}"):

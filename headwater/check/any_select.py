@@ -46,6 +46,7 @@ def described(
     the view calls their columns, if it was built so.
     """
     from jobs.state.views.view_names import names_of
+    from verification.select_view import named
     from views.histories import history_key
     from views.maintain import plan_view
     from views.parse.table_references import reading, tables_read
@@ -68,7 +69,7 @@ def described(
     # What GROUP BY settles by a table's key is not settled by that of a SELECT.
     narrowed = any(one.startswith("(") for one in read.values())
     if names.called or narrowed:
-        sql = plan.whole(lambda label: names.reading(label, read[label]))
+        sql = plan.whole(lambda label: named(names.reading(label, read[label])))
     else:
         sql = reading(name, view.sql, lambda schema, table: read[f"{schema}.{table}"])
     if said := plan_fault(conn, sql):

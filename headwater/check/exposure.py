@@ -78,12 +78,13 @@ def _secrets(node: Any, at: tuple[str, ...]) -> Iterator[str]:
     elif isinstance(node, list):
         for value in node:
             yield from _secrets(value, at)
-    elif isinstance(node, str) and node and _holds_secret(at[-1], node):
+    elif isinstance(node, str) and node and _holds_secret(at, node):
         yield place(at)
 
 
-def _holds_secret(name: str, value: str) -> bool:
-    if _SECRET.match(name):
+def _holds_secret(at: tuple[str, ...], value: str) -> bool:
+    name = at[-1]
+    if _SECRET.match(name) or at[:2] == ("source", "hash_keys"):
         return bool(_VARIABLE.sub("", value))
     try:
         password = urlsplit(value).password or ""

@@ -216,6 +216,9 @@ def publication(source: Source) -> Iterator[Finding]:
     if not source.tables:
         return
     lists = column_lists(source.conn, source.config.source, source.tables)
+    for label, treated in source.config.source.treated.items():
+        said = ", ".join(f"{column} ({one})" for column, one in treated.items())
+        yield Finding("ok", "columns", f"of {label} are treated: {said}")
     if current is not None:
         yield from excluded_columns(name, current, lists, source.initialised)
     statements = changes(name, current, source.tables, {} if source.initialised else lists)

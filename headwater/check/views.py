@@ -171,11 +171,14 @@ class _Tables:
     def relation(self, schema: str, table: str) -> str:
         """What a view reads of it, as SQL."""
         from verification.scope import published_relations
+        from verification.values.treated_values import TreatedValues
 
         if (schema, table) not in self._relations:
             settings = self._source.config.source
             publication, excluded = settings.publication_name, settings.excluded
-            relations = published_relations(self._source.conn, publication, excluded)
+            relations = published_relations(
+                self._source.conn, publication, excluded, TreatedValues(settings.treated)
+            )
             self._relations[schema, table] = relations(schema, table)
         return self._relations[schema, table]
 

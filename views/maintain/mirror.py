@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from views.table_versions import TableColumn, TableVersion
+from views.table_versions import TableColumn, TableVersion, treatment_fault
 from views.types import PgType, collated
 
 _TOLD_BY_TEXT: Final = ("smallint", "integer", "bigint", "uuid", "text", "boolean", "date")
@@ -71,6 +71,8 @@ def mirror_of(version: TableVersion, embedded: bool = False) -> MirrorTable:
         one_text = _has_one_text(kind) and not collation
         fault = f"the state database does not have the collation {collation}"
         fault = fault if collation and embedded else ""
+        if one.treatment:
+            one_text, fault = False, treatment_fault(one.treatment)
         return MirrorColumn(one.name, str(kind), one.nullable, one_text, fault)
 
     columns = tuple(column(one) for one in version.columns)

@@ -13,7 +13,7 @@ from views.parse.depth import bounded
 from views.spark.expressions.operators import condition
 from views.spark.expressions.terms import Scope, identifier, settled, unqualified
 from views.spark.expressions.translation import compile_node
-from views.table_versions import REFUSED_HINT, TableVersion
+from views.table_versions import REFUSED_HINT, TableVersion, treatment_fault
 from views.types import PgType
 
 
@@ -82,9 +82,22 @@ def resolve(definition: ViewDefinition, table: TableVersion) -> ResolvedView:
     clause = definition.statement.args.get("where")
     where = condition(clause.this, scope).sql if clause is not None else None
     computed_from = frozenset(read.column for read in scope.reads)
+    for name in sorted(computed_from):
+        refuse_treated(definition.name, table, name)
     view = ResolvedView(definition, table, outputs, where, computed_from)
     _check_key(view)
     return view
+
+
+def refuse_treated(view: str, table: TableVersion, name: str) -> None:
+    """Raise ``ViewError`` where a column that a view computes with is treated before it comes."""
+    column = table.column(name)
+    if column is not None and column.treatment:
+        raise ViewError(
+            f"views.{view}.sql: {name} of {table.name} cannot be computed with: "
+            f"{treatment_fault(column.treatment)}",
+            "select it as it is, or leave it out",
+        )
 
 
 def _scope(definition: ViewDefinition, table: TableVersion) -> Scope:

@@ -27,7 +27,15 @@ from views.spark.keys.key_closure import settled_by, untold
 from views.spark.keys.key_proof import Body, proven_key
 from views.spark.names import qualify
 from views.spark.nested_rows import Sort, key_sort
-from views.spark.resolution import Output, ResolvedView, check_names, ddl, describe, resolve
+from views.spark.resolution import (
+    Output,
+    ResolvedView,
+    check_names,
+    ddl,
+    describe,
+    refuse_treated,
+    resolve,
+)
 from views.spark.select import selecting
 from views.table_versions import REFUSED_HINT, TableVersion
 
@@ -143,8 +151,24 @@ def resolve_maintained(
     outputs = tuple(
         Output(name, made.type, made.sql, None) for name, made in zip(items, shown, strict=True)
     )
+    _refuse_treated(definition.name, body, shown, kept, keys)
     carried = () if grouping is None else tuple(grouping.carried.values())
     return MaintainedView(definition, body, outputs, shown, carried, kept, keys)
+
+
+def _refuse_treated(
+    view: str,
+    body: Body,
+    shown: Iterable[Clause],
+    having: Clause | None,
+    keys: Iterable[Clause],
+) -> None:
+    """Raise ``ViewError`` where a treated column is more than an output as it is."""
+    parts = [one for one in shown if one.column is None]
+    parts += [*body.where, *(body.group or ()), *keys, *([having] if having else [])]
+    parts += [part for join in body.joins for part in join.on]
+    for column in sorted({column for part in parts for column in part.reads}):
+        refuse_treated(view, body.tables[column.alias], column.column)
 
 
 def _tables(

@@ -39,13 +39,14 @@ from cdc.events.values.times import (
     timetz_encoder,
 )
 from cdc.events.values.vectors import sparse_vector_encoder, vector_encoder
-from cdc.protocol.relation import TypeInfo
+from cdc.protocol.relation import Column, TypeInfo
 
 __all__ = [
     "TEXT_KINDS",
     "UNAVAILABLE",
     "ColumnEncoder",
     "Encoder",
+    "cell_encoder",
     "column_encoder",
     "encoder",
     "is_integer",
@@ -98,6 +99,15 @@ def encoder(type: TypeInfo, typmod: int) -> Encoder | None:
     if is_integer(type):
         return None
     return _encoder(type, typmod)
+
+
+def cell_encoder(column: Column) -> Encoder | None:
+    """The encoder of a column of a table, which treats its values where they are to be."""
+    each = encoder(column.type, column.typmod)
+    if column.treatment is None or each is None:
+        return each
+    treat, encode = column.treatment.function(), each
+    return lambda value: encode(treat(value))
 
 
 def column_encoder(type: TypeInfo, typmod: int) -> ColumnEncoder | None:

@@ -16,7 +16,8 @@ from typing import Final, NamedTuple
 from cdc.config import Source
 from cdc.errors import SourceError
 from cdc.protocol.relation import Relation
-from cdc.source.catalog import published
+from cdc.source.catalog import key_columns, published, table_facts
+from cdc.source.columns.treated_columns import treatment_faults
 from cdc.source.errors import translated
 from cdc.source.postgres import Connection
 from cdc.source.selection import Table
@@ -64,11 +65,11 @@ ColumnLists = dict[tuple[str, str], ColumnList]
 def column_lists(conn: Connection, source: Source, tables: Sequence[Table]) -> ColumnLists:
     """What ``source.columns`` makes of the publication; ``tables`` are those that are captured.
 
-    Raises ``SourceError`` with every fault of its entries, one a line.
+    Raises ``SourceError`` with every fault of its entries, one a line: also of those that the
+    publication has nothing to do with.
     """
-    if not source.columns:
-        return {}
-    if conn.info.server_version < LISTS_SINCE:
+    excluding = [label for label in source.columns if source.excluded(label)]
+    if excluding and conn.info.server_version < LISTS_SINCE:
         raise SourceError(
             f"source.columns: PostgreSQL {conn.info.server_version // 10_000} has no column lists",
             "use PostgreSQL 15 or newer, or exclude the table with source.exclude",
@@ -80,6 +81,11 @@ def column_lists(conn: Connection, source: Source, tables: Sequence[Table]) -> C
             faults.append(_no_table(label, by_label))
             continue
         table = by_label[label]
+        facts, configured = table_facts(conn, table.oid), source.keys.get(label, ())
+        key = key_columns(table.replica_identity, facts, configured)
+        faults += treatment_faults(conn, source, table.oid, label, key)
+        if label not in excluding:
+            continue
         excluded = source.excluded(label)
         with translated(f"reading the columns of {label}"):
             columns = conn.execute(_COLUMNS, (table.oid,)).fetchall()

@@ -119,6 +119,7 @@ def compared(
             window=standing.window,
             parked_keys=standing.parked,
             sample=sample,
+            treatments=config.source.treated,
         ).run()
     if standing.repair is not None:
         report.awaiting = len(standing.repair.awaiting)
@@ -148,6 +149,7 @@ def described(
     from jobs.generations.view_state import view_directory
     from verification.scope import published_relations
     from verification.select_view import described_view
+    from verification.values.treated_values import TreatedValues
     from verification.view_facts import declared_view
 
     wanted = declared_view(config, name)
@@ -160,7 +162,8 @@ def described(
         of = live.declared
         sql, key, store, history = of.sql, of.key, of.store, of.history
     with connect(config.source.dsn, application_name="headwater verify") as conn:
-        relations = published_relations(conn, config.source.publication_name)
+        treated = TreatedValues(config.source.treated)
+        relations = published_relations(conn, config.source.publication_name, treated=treated)
         kept = ViewSql(conn, config.source, name, sql, tuple(key))
         over = kept.over_source(known, relations)
         try:

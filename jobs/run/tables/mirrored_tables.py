@@ -42,6 +42,7 @@ from jobs.state.mirrors.types import MirrorTypes
 from jobs.state.server.connection import Connection
 from jobs.state.views.missed_changes import leave_readers
 from views.maintain.mirror import MirrorColumn, MirrorTable
+from views.table_versions import treatment_fault
 
 _APPLICATION: Final = "headwater apply"
 
@@ -230,8 +231,9 @@ def planned(table: state_tables.MirrorTable) -> MirrorTable:
             one.name,
             one.sql,
             one.nullable,
-            one.one_text and not one.fault and not one.is_text,
-            one.fault or ("the state database does not have its type" if one.is_text else ""),
+            one.one_text and not one.fault and not one.is_text and not one.treatment,
+            (treatment_fault(one.treatment) if one.treatment else one.fault)
+            or ("the state database does not have its type" if one.is_text else ""),
         )
         for one in table.columns
     )

@@ -11,6 +11,7 @@ from cdc.config import Source
 from cdc.errors import SourceError, StateError
 from cdc.protocol.relation import Column, Relation, TypeInfo
 from cdc.source.catalog import relation, table_facts
+from cdc.source.columns.treated_columns import treated
 from cdc.source.errors import translated
 from cdc.source.postgres import Connection
 from cdc.source.table_lookup import table_files
@@ -76,7 +77,8 @@ class MirrorCatalog:
     def shape(self, source: Connection, oid: int) -> Relation:
         """The table as its events have it, in the source's session. Raises ``SourceError``."""
         publication, keys = self._settings.publication_name, self._settings.keys
-        return relation(source, oid, self._infos(source), publication, keys)
+        found = relation(source, oid, self._infos(source), publication, keys)
+        return treated(source, found, self._settings)
 
     def is_partitioned(self, source: Connection, oid: int) -> bool:
         """Whether it is the root of partitions."""
@@ -144,6 +146,8 @@ def describe_column(
     types: MirrorTypes, state: Connection, attribute: Attribute, published: Column
 ) -> MirrorColumn:
     """The mirror's column for one that events carry."""
+    if published.treatment is not None:  # its values are text, of no collation but the default one
+        attribute = attribute._replace(type_oid=published.type.oid, typmod=-1, collation=0)
     found = types.column(attribute.type_oid, attribute.typmod)
     collation = types.collations.match(0 if found.is_text else attribute.collation)
     equals = state.execute(_EQUALS, (found.sql,)).fetchone() if published.key else None
@@ -159,6 +163,7 @@ def describe_column(
         fault=collation.fault,
         equals=equals[0] if equals else "=",
         one_text=has_one_text(published.type, published.typmod) and collation.deterministic,
+        treatment="" if published.treatment is None else str(published.treatment),
     )
 
 

@@ -15,6 +15,7 @@ from cdc.config import Source
 from cdc.errors import RetryableError
 from cdc.protocol.relation import Relation, TypeInfo
 from cdc.source.catalog import relation
+from cdc.source.columns.treated_columns import treated
 from cdc.source.errors import translated
 from cdc.source.position import current_lsn
 from cdc.source.postgres import Connection, identifier
@@ -53,7 +54,8 @@ class SourceCatalog(NamedTuple):
     def shape(self, oid: int) -> Relation:
         """A table as its events have it now."""
         name = self.source.publication_name
-        return relation(self.session, oid, self.types, name, self.source.keys)
+        found = relation(self.session, oid, self.types, name, self.source.keys)
+        return treated(self.session, found, self.source)
 
 
 def read_ahead(

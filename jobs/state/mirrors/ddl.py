@@ -164,17 +164,19 @@ class _Mirror:
             self._alter(f"alter column {column.quoted} type {now.sql}{collate}")
             if self._file() != file:
                 raise _RefillError(f"its column {column.name} has another type")
-        return replace(now, name=column.name, missing=column.missing)
+        return replace(now, name=column.name, missing=column.missing, treatment=column.treatment)
 
     def _added(self, sent: SentColumn) -> MirrorColumn:
         found = self._at_present(sent)
         if found is None:
             raise _RefillError(f"its column {sent.name} was added, and changed again since")
         told = found.has_missing or not (found.has_value or self._is_rewritten())
+        if sent.treatment and found.missing is not None:  # the catalog has it as it was
+            raise _RefillError(f"its new column {sent.name} has a default, which is to be treated")
         if not told and self._has_rows():
             raise _RefillError(f"what its new column {sent.name} has in older rows is not told")
         column = describe_column(self._types, self._state, found.attribute, self._published(sent))
-        column = replace(column, name=sent.name, missing=found.missing)
+        column = replace(column, name=sent.name, missing=found.missing, treatment=sent.treatment)
         default = ""
         if found.missing is not None:
             default = f" default {literal(found.missing)}::{column.sql}"
@@ -190,6 +192,9 @@ class _Mirror:
         if row is None:
             return None
         found = _AddedColumn(Attribute._make(row[:6]), *row[6:])
+        if sent.treatment:
+            attribute = found.attribute._replace(type_oid=sent.type_oid, typmod=-1, collation=0)
+            found = found._replace(attribute=attribute)
         if found.attribute.type_oid != sent.type_oid:
             return None
         if found.attribute.type_oid not in self._types.known.types:

@@ -2,9 +2,9 @@
 
 A temporary slot gives an LSN L and a snapshot that sees what was committed below it; what is at or
 above L comes with the stream. The rows go from one server to the other as they are: in binary form
-where both sides have the same types, else as text. A mirror is filled beside the one that is there,
-if any, and takes its place and its indexes in the same transaction: a fill that is killed has
-changed nothing.
+where both sides have the same types, else as text. Columns that are to be treated are, on the way.
+A mirror is filled beside the one that is there, if any, and takes its place and its indexes in the
+same transaction: a fill that is killed has changed nothing.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from typing import Final, NamedTuple
 
 from psycopg import errors
 
+from cdc.columnar.copy_text import treated_lines
 from cdc.config import Source
 from cdc.errors import RetryableError, SourceError
 from cdc.protocol.relation import Relation, TypeInfo
@@ -188,7 +189,8 @@ class _Table:
         self._state.execute(f"alter table {beside} {positions}".encode())
         kind = "p" if table.partitioned else "r"
         select = select_rows(reader, shape, kind, self._source.publication_name)
-        form = "binary" if is_binary(table) else "text"
+        treat = {at: c.treatment.function() for at, c in enumerate(shape.columns) if c.treatment}
+        form = "binary" if is_binary(table) and not treat else "text"
         names = ", ".join(column.quoted for column in table.stored)
         rows = 0
         doing = f"reading {shape.name}"
@@ -199,7 +201,7 @@ class _Table:
                 statement = f"COPY ({select}) TO STDOUT (FORMAT {form})"
                 blocks = copy_out(reader, statement, doing, _BLOCK_ROWS, _BLOCK_BYTES)
                 for block, count in blocks:
-                    copy.write(block)
+                    copy.write(treated_lines(block, treat) if treat else block)
                     rows += count
                     self._on_rows(table.label, rows)
             rows = cursor.rowcount

@@ -22,6 +22,7 @@ class SentColumn(NamedTuple):
     typmod: int
     nullable: bool
     element: str | None
+    treatment: str = ""
 
 
 class SentVersion(NamedTuple):
@@ -76,6 +77,7 @@ def parse_version(record: Mapping[str, Any]) -> SentVersion:
                 one["typmod"],
                 one.get("nullable", True),
                 one["element"],
+                one.get("treatment", ""),
             )
             for one in record["columns"]
         )

@@ -57,6 +57,9 @@ class MirrorColumn:
     """Whether values that are equal have one text."""
     missing: str | None = None
     """What rows have in it that were written before the column was added, as text."""
+    treatment: str = ""
+    """What is done to its values before they leave the source, as ``<source>.__schemas`` tells it:
+    a view may show such a column, and not compute with it."""
 
     @property
     def quoted(self) -> str:

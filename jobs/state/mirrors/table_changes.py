@@ -54,6 +54,8 @@ def changes(table: MirrorTable, version: SentVersion) -> Changes | Refill:
         return renamed_key(table, version)
     held = {column.attnum for column in table.columns}
     both = [(one, sent[one.attnum]) for one in table.stored if one.attnum in sent]
+    if other := next((one for one, now in both if one.treatment != now.treatment), None):
+        return Refill(f"source.columns treats its column {other.name} otherwise now")
     added = [one for one in version.columns if one.attnum not in held and one.element != "array"]
     if late := next((one for one in added if (one.attnum or 0) <= table.highest), None):
         left_out = {name for name, _ in table.left_out}
@@ -85,7 +87,8 @@ def renamed_key(table: MirrorTable, version: SentVersion) -> Refill:
 def is_same_type(column: MirrorColumn, sent: SentColumn) -> bool:
     """Whether a version has a column with the type that the mirror has it with; a type may have
     another name since."""
-    return column.type.oid == sent.type_oid and column.typmod == sent.typmod
+    is_same = column.type.oid == sent.type_oid and column.typmod == sent.typmod
+    return is_same and column.treatment == sent.treatment
 
 
 def to_follow(

@@ -116,7 +116,7 @@ def test_an_entry_that_cannot_hold_is_refused_before_anything_is_made(shop: Depl
         ('"public.person" = { snn = "exclude" }', "has no column snn"),
         ('"public.person" = { id = "exclude" }', "id identifies its rows"),
         ('"public.whole" = { note = "exclude" }', "REPLICA IDENTITY FULL"),
-        ('"public.person" = { ssn = "mask" }', "known are exclude"),
+        ('"public.person" = { ssn = "maks" }', "is 'maks': write \"exclude\""),
     ):
         shop.settings = f"columns = {{ {columns} }}\n"
         refused = shop.run("init")

@@ -23,7 +23,9 @@ from cdc.events.records import Batch
 from cdc.events.values.encoder import encoder
 from cdc.protocol.messages import RelationMessage, Values
 from cdc.protocol.relation import Column, Relation
+from cdc.protocol.treatment import Treatment
 from cdc.protocol.wire import Arrived
+from cdc.source.columns.treated_columns import with_treatment
 from cdc.topics import partition_for
 from tests.support.events.random_frames import TYPES, Story, base, relation, streams
 
@@ -34,13 +36,19 @@ NOW_US = 1_700_000_000_000_000
 
 
 def transcriber(
-    types: Sequence[str], row_now: Values | None = None, left_out: str = ""
+    types: Sequence[str],
+    row_now: Values | None = None,
+    secret: str = "",
+    treatment: Treatment | None = None,
 ) -> Transcriber:
+    """``secret`` is left out, or treated."""
+
     def resolve(message: RelationMessage, _xid: int, _lsn: int) -> Relation:
-        if not left_out:
+        if not secret:
             return relation(message.oid, types)
         found = (INT, *(Column(one.name, TEXT, -1, False) for one in message.columns[1:]))
-        kept = tuple(one for one in found if one.name != left_out)
+        kept = tuple(one for one in found if one.name != secret or treatment)
+        kept = tuple(with_treatment(one, treatment if one.name == secret else None) for one in kept)
         return Relation(message.oid, "public", message.table, "d", kept, ("id",))
 
     made = Transcriber(CONTEXT, resolve, lambda _r, _k, _x: row_now, lambda _topic: PARTITIONS, 50)
@@ -99,7 +107,18 @@ def test_a_stream_by_column_is_the_stream_frame_by_frame(
         columnar.LEAST_FRAMES = least  # type: ignore[misc]
 
 
-def test_a_column_that_must_not_leave_is_in_no_event_of_many() -> None:
+@pytest.mark.parametrize(
+    ("treatment", "sent"),
+    [
+        (None, None),
+        (Treatment("mask", "***"), "***"),
+        (Treatment("truncate", "2"), "SE"),
+        (Treatment("hash", "k", b"0123456789abcdef"), "k:"),
+    ],
+)
+def test_a_column_that_must_not_leave_is_in_no_event_of_many(
+    treatment: Treatment | None, sent: str | None
+) -> None:
     names = (b"id", b"secret", b"name")
     described = pack(">H", 3) + b"".join(b"\0%b\0" % name + pack(">Ii", 25, -1) for name in names)
     story = Story(None, ())
@@ -113,7 +132,7 @@ def test_a_column_that_must_not_leave_is_in_no_event_of_many() -> None:
         kind = (b"IN", b"UN", b"DO")[i % 3]
         story.frame(kind[:1] + pack(">I", 1) + kind[1:] + pack(">H", 3) + cells)
     story.end()
-    one, many = transcriber((), left_out="secret"), transcriber((), left_out="secret")
+    one, many = (transcriber((), secret="secret", treatment=treatment) for _ in range(2))
     for frame in story.frames:
         one.feed(frame)
     ColumnarFeed(many, CONTEXT, lambda _topic: PARTITIONS).feed(Arrived.of(story.frames), NOW_US)
@@ -122,6 +141,9 @@ def test_a_column_that_must_not_leave_is_in_no_event_of_many() -> None:
     together = written(batch)
     assert together == written(one.take())
     assert "SECRET" not in repr(together)
+    assert repr(together).count('"secret":') == (0 if sent is None else 300)
+    if sent is not None:
+        assert repr(together).count(f'"secret":"{sent}') == 300
     assert "n299" in repr(together)
 
 

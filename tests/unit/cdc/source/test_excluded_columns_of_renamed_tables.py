@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from contextlib import nullcontext
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
+from cdc.config import Source
 from cdc.protocol.messages import RelationColumn, RelationMessage
 from cdc.source import relation_completion
 from cdc.source.catalog import TableFacts
+from cdc.source.columns import treated_columns
+from cdc.source.columns.treated_columns import StreamColumns
 from cdc.source.relation_completion import Describer
 
 NOW = TableFacts({"id": False, "ssn": True}, ("id",), (), (("id", 23, -1, 1),), 2)
@@ -29,9 +32,12 @@ def test_columns_are_excluded_by_the_table_s_present_name_too(
 ) -> None:
     monkeypatch.setattr(relation_completion, "answered", nullcontext)
     monkeypatch.setattr(relation_completion, "table_facts", lambda *_: NOW)
-    monkeypatch.setattr(relation_completion, "labels_now", lambda *_: labels)
+    monkeypatch.setattr(treated_columns, "labels_now", lambda *_: labels)
     sent = RelationColumn("id", 23, -1, True), RelationColumn("ssn", 25, -1, False)
     message = RelationMessage(9, "public", "person", "d", sent)
-    excluded = {"public.people" if labels else "public.person": {"ssn": "exclude"}}
-    describer = _Describer("", {}, lambda _: None, "p", cast("Any", excluded))
+    label = "public.people" if labels else "public.person"
+    source = Source.model_validate(
+        {"name": "s", "dsn": "x", "tables": ["*.*"], "columns": {label: {"ssn": "exclude"}}}
+    )
+    describer = _Describer("", {}, lambda _: None, "p", StreamColumns(source))
     assert [column.name for column in describer.resolve(message).columns] == ["id"]

@@ -32,6 +32,11 @@ bootstrap_servers = "localhost:9092"
             '[apply.spark]\n"spark.hadoop.fs.s3a.secret.key" = "pw"',
             'apply.spark."spark.hadoop.fs.s3a.secret.key"',
         ),
+        (
+            "postgresql://db/shop",
+            '[source.hash_keys]\na = "${PW}"\nb = "pw"',
+            "source.hash_keys.b",
+        ),
         ("host=db password=${PW}", '[stores.c]\nurl = "redis://:pw@c/0"', "stores.c.url"),
     ],
 )
