@@ -40,7 +40,7 @@ from tests.support.servers.secured import (
 from tests.support.servers.tls import fronts
 from tests.support.waiting import wait_until
 
-ROOT: Final = Path(__file__).parents[3]
+ROOT: Final = Path(__file__).parents[4]
 TABLES: Final = (
     "create schema app",
     """create table app.customers (id int primary key, name text, ssn text,
