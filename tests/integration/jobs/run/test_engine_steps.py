@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from functools import partial
 from itertools import cycle
 from threading import Event, Thread
+from typing import Final
 
 import psycopg
 import pytest
@@ -80,7 +81,7 @@ def writing(dsn: str, seed: int) -> Iterator[None]:
 
     def write() -> None:
         with psycopg.connect(dsn, autocommit=True) as conn:
-            while not ending.wait(0.02):
+            while not ending.wait(0.04):
                 conn.execute(transaction(generator).encode())
 
     writer = Thread(target=write)
@@ -92,11 +93,18 @@ def writing(dsn: str, seed: int) -> Iterator[None]:
         writer.join()
 
 
+SAME: Final = {"before rows go to {}", "before offsets are told"}
+"""Steps before which, since the one that precedes them, rows and keys were only read: what a kill
+leaves is the same. Chaos has them all."""
+
+
 def of_a_batch() -> Iterator[tuple[str, str]]:
     """Steps, with the kind of store that each is of. A write that is half done is another thing in
     each store; what is before and behind it is the keeper's, which knows no kinds of stores."""
     one_of = cycle(STORES)
     for name, step in STEPS.items():
+        if name in SAME:
+            continue
         if step.half:
             yield from ((name, store) for store in STORES)
         else:
