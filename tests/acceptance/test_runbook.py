@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
 import shutil
@@ -25,6 +26,8 @@ from tests.support.waiting import wait_until
 
 PAGE: Final = Path(__file__).parents[2] / "docs" / "runbook.md"
 VIEW: Final = "open_orders"
+SHOWN: Final = """select o.id, c.name from orders o join customers c on c.id = o.customer
+         where not o.shipped"""
 SERVICES: Final = ("capture", "apply")
 TABLES: Final = (
     "create table customers (id int primary key, name text not null)",
@@ -122,14 +125,20 @@ class Runbook:
         done = self.deployment.run("wait", self.view, "--timeout", "120")
         assert done.returncode == 0, done.stdout + done.stderr + self.logs()
         with psycopg.connect(self.deployment.dsn) as conn:
-            expected = conn.execute("select id from orders where not shipped").fetchall()
-        assert len(self.rows()) == len(expected) > 0
+            expected = dict(conn.execute(SHOWN).fetchall())
+        assert self.documents() == expected
+        assert expected
 
     def rows(self) -> list[str]:
         """The keys of what readers see."""
         live = cast("str", self.cache.get(f"{self.view}@live"))
         found = self.cache.scan_iter(f"{live}:*")
         return sorted(key for key in found if self.cache.hexists(key, "doc"))
+
+    def documents(self) -> dict[int, str]:
+        """What readers see: the customer's name by the order's id."""
+        found = ((key, cast("str", self.cache.hget(key, "doc"))) for key in self.rows())
+        return {int(key.rpartition(":")[2]): json.loads(doc)["name"] for key, doc in found}
 
     def logs(self) -> str:
         return "\n".join(self.deployment.log(one)[-4_000:] for one in SERVICES)
@@ -161,8 +170,7 @@ retry_s = 5
 [views.{source_name}_{VIEW}]
 store = "cache"
 key = ["id"]
-sql = '''select o.id, c.name from orders o join customers c on c.id = o.customer
-         where not o.shipped'''
+sql = '''{SHOWN}'''
 """
         of = Deployment(tmp_path, source_name, dsn, kafka, extra=extra, jvm=lender)
         of.tables = ("public.orders", "public.customers")
@@ -233,10 +241,15 @@ def source_is_declared(runbook: Runbook) -> None:
 
 
 def store_is_emptied(runbook: Runbook) -> None:
+    said = len(runbook.deployment.log("apply"))
     for key in runbook.cache.scan_iter(f"*{runbook.view}*"):
         runbook.cache.delete(key)
     runbook.deployment.execute(*CHANGES)
-    wait_until(lambda: "view rebuild" in runbook.deployment.log("apply"), "the view to stop", 120)
+
+    def stopped() -> bool:
+        return "view rebuild" in runbook.deployment.log("apply")[said:]
+
+    wait_until(stopped, "the view to stop", 120)
 
 
 def rows_were_changed_by_hand(runbook: Runbook) -> None:
@@ -266,6 +279,19 @@ FAULTS: Final[dict[str, Callable[[Runbook], None]]] = {
     "A topic is lost": topic_is_lost,
     "The source was restored from a backup": backup_is_restored,
 }
+
+
+def test_the_wal_of_a_source_that_is_idle_advances_each_time(postgres: str) -> None:
+    """Else ``init --again`` would never accept a source that nobody writes to."""
+    steps = procedure("The source was restored from a backup")
+    (sql,) = (shlex.split(command)[2] for command, _ in steps if command.startswith("psql "))
+    with psycopg.connect(postgres, autocommit=True) as conn:
+        files: list[int] = []
+        for _ in range(3):
+            conn.execute(sql.encode())
+            file = "select (pg_current_wal_lsn() - '0/0')::bigint >> 24"
+            files += conn.execute(file.encode()).fetchone() or ()
+    assert files[0] < files[1] < files[2]
 
 
 def test_each_procedure_brings_back_what_its_fault_took(runbook: Runbook) -> None:

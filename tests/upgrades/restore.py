@@ -36,6 +36,8 @@ from tests.upgrades.record import HOME, oids
 
 Recorded = Mapping[str, Any]
 _SECONDS: Final = 60.0
+_FORWARD: Final = b"select pg_create_restore_point('headwater'), pg_switch_wal()::text"
+"""A switch alone does nothing where nothing was written since the last one."""
 
 
 @contextmanager
@@ -129,9 +131,9 @@ def _slot_lsn(source: str, topics: Mapping[str, Any]) -> int:
     with connect(source) as conn:
 
         def above() -> bool:
-            row = conn.execute("select pg_switch_wal()::text").fetchone()
+            row = conn.execute(_FORWARD).fetchone()
             assert row is not None
-            return parse_lsn(str(row[0])) > int(json.loads(mark)["lsn"])
+            return parse_lsn(str(row[1])) > int(json.loads(mark)["lsn"])
 
         wait_until(above, "WAL to be above what was recorded")
         row = conn.execute(
