@@ -22,7 +22,7 @@ from tests.upgrades.restore import restored
 RECORDED = sorted(FOLDER.glob("*.json"))
 LATER = "insert into headwater.migration (version, name, checksum) values (9000, 'later', 'x')"
 NOT_LATER = "delete from headwater.migration where version = 9000"
-REBUILT = ('"view_built"', '"mirror_filled"', '"mirrors_filled"', '"snapshot')
+REBUILT = ('"view_build"', '"view_built"', '"mirror_filled"', '"snapshot')
 MEANWHILE = (
     "update orders set total = total + 100 where id = 2",
     "delete from orders where id = 12",

@@ -41,7 +41,13 @@ _RATE_PART: Final = 0.8
 _REACH_S: Final = 600.0
 _WAIT_S: Final = 5.0
 _POLL_S: Final = 0.5
-_NEVER: Final = ("view_stopped", "view_not_built", "record_not_applied", "keys_parked")
+_NEVER: Final = (
+    "view_stopped",
+    "view_not_built",
+    "record_not_applied",
+    "keys_parked",
+    "history_rows_left_out",
+)
 _VIEWS: Final = [view.name for view in VIEWS]
 Watch = Callable[[str], None]
 """Hears what is being done."""
