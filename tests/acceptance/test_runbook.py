@@ -71,8 +71,7 @@ class Runbook:
     cache: redis.Redis
     running: dict[str, ExitStack] = field(default_factory=dict)
     processes: dict[str, Child] = field(default_factory=dict)
-    said: dict[str, int] = field(default_factory=dict)
-    """How much of each log was there when its service was started."""
+    said: dict[str, int] = field(default_factory=dict)  # of each log, when its service was started
     others: dict[str, Deployment] = field(default_factory=dict)
     """Sources of other configuration files."""
 
@@ -147,10 +146,6 @@ class Runbook:
     def view(self) -> str:
         return f"{self.deployment.name}_{VIEW}"
 
-    @property
-    def postgres(self) -> Path:
-        return self.home / "servers"
-
 
 @pytest.fixture
 def runbook(
@@ -199,20 +194,20 @@ def slot_is_lost(runbook: Runbook) -> None:
 
 def backup_is_restored(runbook: Runbook) -> None:
     """As a copy of the server's files of an earlier moment does."""
-    of, data = runbook.deployment, Path(state.load(runbook.postgres)["postgres"].data)
+    of, data = runbook.deployment, Path(state.load(runbook.home / "servers")["postgres"].data)
     backup = data.with_name("backup")
     for service in SERVICES:
         runbook.running.pop(service).close()
-    servers.stop(runbook.postgres, ["postgres"])
+    servers.stop(runbook.home / "servers", ["postgres"])
     subprocess.run(["cp", "-a", data, backup], check=True)
-    servers.start(runbook.postgres, ["postgres"])
+    servers.start(runbook.home / "servers", ["postgres"])
     of.execute(*CHANGES)
     runbook.systemctl("start", "headwater-capture", "headwater-apply")
     of.captured(runbook.processes["capture"])
-    servers.stop(runbook.postgres, ["postgres"])
+    servers.stop(runbook.home / "servers", ["postgres"])
     shutil.rmtree(data)
     backup.rename(data)
-    servers.start(runbook.postgres, ["postgres"])
+    servers.start(runbook.home / "servers", ["postgres"])
     of.execute("insert into orders select max(id) + 1, 3, false from orders")
     runbook.ended("capture", "init --again")
 
