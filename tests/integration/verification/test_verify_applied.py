@@ -286,8 +286,9 @@ def test_lag_is_true_while_each_part_stands_in_turn(shop: Shop) -> None:
         )
         assert shop.get("apply", "/readyz")[0] == 503
         found = shop.scrape("apply")
-        assert found["headwater_view_lag_records", source, view] == 1
         assert age.agrees(found["headwater_view_lag_seconds", source, view])
+        records = "headwater_view_lag_records", source, view
+        wait_until(lambda: shop.scrape("apply")[records] == 1, "the change to be in Kafka")
         stalled = "headwater_view_state", "stalled", source, view
         wait_until(lambda: shop.scrape("apply")[stalled] == 1, "the view to have stalled")
         assert shop.get("apply", "/livez")[0] == 200, "to start it again would not help"

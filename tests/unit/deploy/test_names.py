@@ -100,7 +100,8 @@ def test_every_setting_of_the_page_exists() -> None:
         document = tomllib.loads(BASE + 'source.dsn = "host=h"\n')
         for section, settings in tomllib.loads(text).items():
             document[section] = {**document.get(section, {}), **settings}
-        parse_config(document, {"SOURCE_PASSWORD": "pw"}, Path("/"))
+        environ = dict.fromkeys(re.findall(r"\$\{(\w+)\}", text), "0123456789abcdef")
+        parse_config(document, environ, Path("/"))
 
 
 def test_every_setting_named_in_a_sentence_exists() -> None:
