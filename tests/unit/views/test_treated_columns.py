@@ -71,6 +71,20 @@ def refused(is_taken: bool) -> AbstractContextManager[object]:
         ("select id, ssn from people union select id, name from people", False),
         ("select p.id from people p where exists (select from people q where q.ssn = p.ssn)",
          False),
+        *((f"select o.id, {what} as n from orders o", False) for what in (
+            "(select p.ssn from people p where p.id = o.person)",
+            "length((select p.ssn from people p where p.id = o.person))",
+            "array(select p.ssn from people p where p.id = o.person)",
+            "o.person::text in (select p.ssn from people p)",
+        )),
+        ("select x.id, upper(x.n) as n from (select o.id, (select p.ssn from people p "
+         "where p.id = o.person) as n from orders o) x", False),
+        ("select o.id from orders o where (select p.ssn from people p where p.id = o.person) > 'a'",
+         False),
+        ("select o.id from orders o where o.person in (select p.id from people p)", True),
+        ("select o.id from orders o where exists (select p.ssn from people p "
+         "where p.id = o.person)",
+         True),
     ],
 )  # fmt: skip
 def test_over_mirrors(sql: str, is_taken: bool) -> None:

@@ -8,7 +8,14 @@ from sqlglot import exp
 from views.maintain.tree.correlated_sources import blocks, own_expressions, queries
 from views.maintain.tree.errors import refuse
 from views.maintain.tree.origin import columns_of
-from views.maintain.tree.tree import Block, Query, Recursion, SetOperation, Statement
+from views.maintain.tree.tree import (
+    Block,
+    Query,
+    Recursion,
+    SetOperation,
+    Statement,
+    subquery_name,
+)
 
 
 def check_shown_only(statement: Statement) -> None:
@@ -36,8 +43,8 @@ def _compares(block: Block) -> bool:
 
 def _compared(statement: Statement) -> set[int]:
     """The blocks, by their ids, whose rows a set operation compares with each other: all but UNION
-    ALL do, and that where it is sorted."""
-    found: set[int] = set()
+    ALL do, and that where it is sorted. And those that an expression has the rows of."""
+    found = _in_expressions(statement)
     for query in queries(statement.query, statement.subqueries):
         if isinstance(query, Recursion) and not query.all:
             found |= _arms(query)
@@ -45,6 +52,18 @@ def _compared(statement: Statement) -> set[int]:
             unites = query.all and query.kind == "union"
             if not unites or query.order or query.limit:
                 found |= _arms(query)
+    return found
+
+
+def _in_expressions(statement: Statement) -> set[int]:
+    """The blocks of subqueries that give an expression a value: all but EXISTS do."""
+    found: set[int] = set()
+    for block in blocks(statement.query, statement.subqueries):
+        for node in own_expressions(block):
+            for select in node.find_all(exp.Select):
+                query = statement.subqueries.get(subquery_name(select))
+                if query is not None and not isinstance(select.parent, exp.Exists):
+                    found |= _arms(query)
     return found
 
 
