@@ -247,7 +247,11 @@ def present(relation: Relation, columns: Mapping[int, tuple[str, int]]) -> list[
     not known it is those of the same name and type, if they stand in the same order: names that
     were exchanged do not.
     """
-    sent = [(column.name, column.type.oid) for column in relation.columns]
+    # A treated column is text in events; the row is read in the type that it has in the source.
+    sent = [
+        (one.name, one.treatment.of_type if one.treatment else one.type.oid)
+        for one in relation.columns
+    ]
     numbers = [column.attnum for column in relation.columns]
     if None in numbers:
         named = {said: attnum for attnum, said in columns.items()}

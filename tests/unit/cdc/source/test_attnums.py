@@ -11,8 +11,10 @@ from hypothesis import strategies as st
 
 from cdc.protocol.messages import RelationColumn, RelationMessage
 from cdc.protocol.relation import Column, Relation, TypeInfo
+from cdc.protocol.treatment import Treatment
 from cdc.source.attribute_numbers import Before, Numbered, attnums
 from cdc.source.catalog import TableFacts
+from cdc.source.columns.treated_columns import with_treatment
 from cdc.source.relation_completion import present
 from cdc.source.relations import describe
 
@@ -267,3 +269,20 @@ def test_without_attnums_names_tell_where_their_order_is_the_same() -> None:
     assert found(None, None, now={1: ("i", INT4), 4: ("a", TEXT)}) == [1, None]
     assert found(None, None, now={1: ("a", INT4), 4: ("i", INT4)}) == [None, None]
     assert found(None, None, now={}) == [None, None]
+
+
+@pytest.mark.parametrize("attnums", [(1, 2), (None, None)])
+def test_a_treated_column_is_found_by_the_type_that_it_has_in_the_source(
+    attnums: tuple[int | None, int | None],
+) -> None:
+    """Else a value that an update of the key left out would never be looked up."""
+    kinds = (TypeInfo(INT4, "pg_catalog", "int4", "base", "int4"),
+             TypeInfo(1043, "pg_catalog", "varchar", "base", "varchar"))  # fmt: skip
+    key, doc = (
+        Column(name, kind, -1, False, True, at)
+        for name, kind, at in zip(("i", "doc"), kinds, attnums, strict=True)
+    )
+    columns = (key, with_treatment(doc, Treatment("mask", "***")))
+    relation = Relation(16400, "public", "t", "d", columns, ("i",))
+    assert present(relation, {1: ("i", INT4), 2: ("doc", 1043)}) == [1, 2]
+    assert present(relation, {1: ("i", INT4), 2: ("doc", TEXT)}) == [1, None]
