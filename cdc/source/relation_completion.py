@@ -193,7 +193,8 @@ class Describer:
             self._conn = connect(self._dsn)
             try:
                 if self._columns is not None:
-                    self._columns.begin(self._conn)
+                    with answered(self._conn):
+                        self._columns.begin(self._conn)
             except BaseException:
                 self.close()
                 raise
