@@ -23,6 +23,10 @@ from cdc.source.postgres import Connection
 from cdc.source.relations import without
 from cdc.source.table_lookup import labels_now, table_oid
 
+_DROPPED: Final = (
+    "If it was dropped, remove it once capture has read all WAL of before; if capture cannot, "
+    "remove it and run `headwater init --again`, which leaves that WAL out"
+)
 TEXT: Final = TypeInfo(25, "pg_catalog", "text", "base", "text")
 """What a treated value is."""
 _COLUMNS: Final = """
@@ -79,7 +83,7 @@ def treatment_faults(
     for name in sorted(rules):
         if name not in names:
             near = get_close_matches(name, names, 1, 0.75)
-            hint = f"Did you mean {near[0]}?" if near else "Write its present name, or remove it."
+            hint = f"Did you mean {near[0]}?" if near else f"Write its present name. {_DROPPED}."
             yield f"source.columns: {label} has no column {name}. {hint}"
         elif name in key:
             yield (
@@ -114,7 +118,7 @@ def table_named(conn: Connection, label: str) -> int:
     if (oid := table_oid(conn, schema, name)) is None:
         raise SourceError(
             f"source.columns: there is no table {label}",
-            "write its present name, or remove the entry; until then nothing is read of the source",
+            f"write its present name; until then nothing is read of the source. {_DROPPED}",
         )
     return oid
 
@@ -175,7 +179,7 @@ class StreamColumns:
         if lost := sorted(rules.keys() - there):
             raise SourceError(
                 f"source.columns: {label} has no column {', '.join(lost)}, which is to be treated",
-                "write its present name, or remove it, then run this again",
+                f"write its present name, then run this again. {_DROPPED}",
             )
 
     def _treated(
