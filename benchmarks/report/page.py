@@ -74,9 +74,8 @@ def render(results: Mapping[str, float | str]) -> str:
 
 
 def render_footprint(results: Mapping[str, float | str]) -> str:
-    """Markdown: memory and CPU of each part, and on what machine."""
-    table = _table(footprint_headings(), footprint_rows(results))
-    return f"\n{table}\n\n{_machine(results)}\n\n"
+    """Markdown: memory and CPU of each part."""
+    return f"\n{_table(footprint_headings(), footprint_rows(results))}\n\n"
 
 
 def _machine(results: Mapping[str, float | str]) -> str:
