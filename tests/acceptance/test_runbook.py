@@ -124,7 +124,7 @@ class Runbook:
         done = self.deployment.run("wait", self.view, "--timeout", "120")
         assert done.returncode == 0, done.stdout + done.stderr + self.logs()
         with psycopg.connect(self.deployment.dsn) as conn:
-            expected = dict(conn.execute(SHOWN).fetchall())
+            expected: dict[int, str] = dict(conn.execute(SHOWN).fetchall())
         assert self.documents() == expected
         assert expected
 
