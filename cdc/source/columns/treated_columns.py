@@ -24,8 +24,8 @@ from cdc.source.relations import without
 from cdc.source.table_lookup import labels_now, table_oid
 
 _DROPPED: Final = (
-    "If it was dropped, remove it once capture has read all WAL of before; if capture cannot, "
-    "remove it and run `headwater init --again`, which leaves that WAL out"
+    "If it was dropped, remove its entry after capture has read all WAL from before the drop, or "
+    "remove the entry and run `headwater init --again`, which skips that WAL"
 )
 TEXT: Final = TypeInfo(25, "pg_catalog", "text", "base", "text")
 """What a treated value is."""

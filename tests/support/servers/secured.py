@@ -44,6 +44,27 @@ from tests.support.servers.tls import Fronts
 NAME: Final = "db.headwater.test"
 """What clients call PostgreSQL, so that it is no server of loopback to them."""
 _SCRAM: Final = "SCRAM-SHA-512"
+TABLES: Final = (
+    "create schema app",
+    """create table app.customers (id int primary key, name text, ssn text,
+       label text generated always as (name || '#') stored,
+       risk text generated always as (ssn || '!') stored)""",
+    "insert into app.customers (id, name, ssn) select i, 'n' || i, 's' || i"
+    " from generate_series(1, 9) i",
+    "create table app.orders (id int primary key, customer int, paid numeric(8,2), card text)",
+    "insert into app.orders select i, 1 + i % 9, i, 'c' || i from generate_series(1, 20) i",
+    "create table app.visits (id int primary key, customer int, ip text) partition by range (id)",
+    "create table app.visits_1 partition of app.visits for values from (0) to (1000)",
+    "insert into app.visits select i, 1 + i % 9, 'ip' from generate_series(1, 30) i",
+)
+"""Of an application: three tables have a column that is to be excluded, one is partitioned."""
+
+
+def run_by_a_dba(script: str, database: str) -> None:
+    """A script of ours, by psql, as a superuser; it says nothing."""
+    psql = [str(client_binaries() / "psql"), "-X", "-q", database]
+    ran = subprocess.run(psql, input=script, capture_output=True, text=True, check=False)
+    assert (ran.returncode, ran.stdout) == (0, ""), ran.stderr
 
 
 def ask(dsn: str, *statements: str) -> list[tuple[Any, ...]]:
@@ -104,11 +125,6 @@ class Roles:
             host=NAME, hostaddr=HOST, port=self.port, dbname=conninfo_to_dict(database)["dbname"],
             user=role, password=password, sslmode="verify-full", sslrootcert=str(self.certificate),
         )  # fmt: skip
-
-    def run_by_a_dba(self, script: str, database: str) -> None:
-        psql = [str(client_binaries() / "psql"), "-X", "-q", database]
-        ran = subprocess.run(psql, input=script, capture_output=True, text=True, check=False)
-        assert (ran.returncode, ran.stdout) == (0, ""), ran.stderr
 
     def end_sessions(self, role: str) -> int:
         """Those that are open; how many there were."""

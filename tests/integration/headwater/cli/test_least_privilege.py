@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
 import uuid
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -11,31 +10,18 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import psycopg
 import pytest
 from psycopg import errors
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
-from stack.postgres import client_binaries
 from tests.support.commands.deployment import Deployment, done
 from tests.support.servers.lent_jvm import Lender
 from tests.support.servers.postgres import fresh_database
+from tests.support.servers.secured import TABLES as SHARED
+from tests.support.servers.secured import ask, run_by_a_dba
 from tests.support.waiting import wait_until
 
-TABLES = (
-    "create schema app",
-    """create table app.customers (id int primary key, name text, ssn text,
-       label text generated always as (name || '#') stored,
-       risk text generated always as (ssn || '!') stored)""",
-    "insert into app.customers (id, name, ssn) select i, 'n' || i, 's' || i"
-    " from generate_series(1, 9) i",
-    "create table app.orders (id int primary key, customer int, paid numeric(8,2), card text)",
-    "insert into app.orders select i, 1 + i % 9, i, 'c' || i from generate_series(1, 20) i",
-    "create table app.cities (id int primary key)",
-    "create table app.visits (id int primary key, customer int, ip text) partition by range (id)",
-    "create table app.visits_1 partition of app.visits for values from (0) to (1000)",
-    "insert into app.visits select i, 1 + i % 9, 'ip' from generate_series(1, 30) i",
-)
+TABLES = (*SHARED, "create table app.cities (id int primary key)")
 EXCLUDED = {"customers": ("ssn",), "orders": ("card",), "visits": ("ip",)}
 VIEWS = {
     "people": "select c.id, c.name, c.label, count(v.id) as visits from app.customers c"
@@ -56,19 +42,6 @@ class Roles:
 
     def dsn(self, database: str, role: str) -> str:
         return make_conninfo(database, user=role, password=role)
-
-    def run_by_a_dba(self, script: str, database: str) -> None:
-        psql = [str(client_binaries() / "psql"), "-X", "-q", database]
-        ran = subprocess.run(psql, input=script, capture_output=True, text=True, check=False)
-        assert (ran.returncode, ran.stdout) == (0, ""), ran.stderr
-
-
-def ask(dsn: str, *statements: str) -> list[tuple[Any, ...]]:
-    """What the last of them gives."""
-    with psycopg.connect(dsn, autocommit=True) as conn:
-        for statement in statements:
-            cursor = conn.execute(statement.encode())
-        return cursor.fetchall() if cursor.description else []
 
 
 @pytest.fixture(scope="module")
@@ -120,7 +93,7 @@ def shop(
         (roles.writer, roles.store, ("--store", "tables")),
     ):
         for _ in range(2):  # it can be run again
-            roles.run_by_a_dba(printed(made, roles, "--role", role, *more), database)
+            run_by_a_dba(printed(made, roles, "--role", role, *more), database)
         ask(database, f"alter role {role} password '{role}'")
     made.dsn = roles.dsn(roles.source, roles.capture)
     return made
@@ -208,7 +181,7 @@ def test_each_step_runs_with_these_rights(shop: Deployment, roles: Roles) -> Non
         assert len(hints) == 1
         columns = '"id", "customer", "ctid", "xmin"'
         assert f'GRANT SELECT ({columns}) ON "app"."visits" TO "{roles.capture}"' in hints[0]
-        roles.run_by_a_dba(script, roles.source)
+        run_by_a_dba(script, roles.source)
         done(shop, "table", "add", "app.visits")
         ask(
             roles.source,
@@ -233,7 +206,7 @@ def test_what_was_granted_too_much_is_taken_back_and_what_lacks_is_named(
 ) -> None:
     ask(roles.source, f"grant select on app.orders to {roles.capture}")
     ask(shop.dsn, "select card from app.orders")
-    roles.run_by_a_dba(printed(shop, roles, "--role", roles.capture), roles.source)
+    run_by_a_dba(printed(shop, roles, "--role", roles.capture), roles.source)
     refused(shop.dsn, "select card from app.orders")
     database = conninfo_to_dict(roles.store)["dbname"]
     ask(

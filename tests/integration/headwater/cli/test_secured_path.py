@@ -28,6 +28,7 @@ from cdc.kafka.broker import Broker as Client
 from stack.ports import HOST, free_port
 from tests.support.commands.deployment import Deployment, done
 from tests.support.servers.secured import (
+    TABLES,
     Broker,
     Roles,
     Secrets,
@@ -35,25 +36,13 @@ from tests.support.servers.secured import (
     broker,
     redis_user,
     roles,
+    run_by_a_dba,
     set_redis_user,
 )
 from tests.support.servers.tls import fronts
 from tests.support.waiting import wait_until
 
 ROOT: Final = Path(__file__).parents[4]
-TABLES: Final = (
-    "create schema app",
-    """create table app.customers (id int primary key, name text, ssn text,
-       label text generated always as (name || '#') stored,
-       risk text generated always as (ssn || '!') stored)""",
-    "insert into app.customers (id, name, ssn) select i, 'n' || i, 's' || i"
-    " from generate_series(1, 9) i",
-    "create table app.orders (id int primary key, customer int, paid numeric(8,2), card text)",
-    "insert into app.orders select i, 1 + i % 9, i, 'c' || i from generate_series(1, 20) i",
-    "create table app.visits (id int primary key, customer int, ip text) partition by range (id)",
-    "create table app.visits_1 partition of app.visits for values from (0) to (1000)",
-    "insert into app.visits select i, 1 + i % 9, 'ip' from generate_series(1, 30) i",
-)
 EXCLUDED: Final = {"customers": "ssn", "orders": "card", "visits": "ip"}
 VIEWS: Final = {
     "people": ("tables", "select c.id, c.name, c.label, count(v.id) as visits from app.customers c"
@@ -218,7 +207,7 @@ def shop(
             (own.writer, "STORE_PASSWORD", own.store, ("--store", "tables")),
         ):
             for _ in range(2):  # it can be run again
-                own.run_by_a_dba(made.printed("--role", role, *more), database)
+                run_by_a_dba(made.printed("--role", role, *more), database)
             ask(database, f"alter role {role} password '{held.now[variable]}'")
         yield made
 
@@ -290,7 +279,7 @@ def test_each_step_runs_with_these_rights_and_by_tls(shop: Shop) -> None:
         (hint,) = [one["hint"] for one in found["error"] if one["check"] == "select"]
         columns = '"id", "customer", "ctid", "xmin"'
         assert f'GRANT SELECT ({columns}) ON "app"."visits" TO "{roles.capture}"' in hint
-        roles.run_by_a_dba(shop.printed("--role", roles.capture), roles.source)
+        run_by_a_dba(shop.printed("--role", roles.capture), roles.source)
         shop.done("table", "add", "app.visits")
         change(shop, 100)
         shop.equal(*VIEWS)
