@@ -73,9 +73,10 @@ class Shop:
     def name(self, view: str) -> str:
         return f"{self.deployment.name}_{view}"
 
-    def json(self, *arguments: str, code: int = 0) -> Any:
+    def json(self, *arguments: str, code: int | None = 0) -> Any:
+        """What a command prints; `code` is the exit code it must have, None for any."""
         done = self.deployment.run(*arguments, "--json")
-        assert done.returncode == code, f"{arguments}: {done.stdout}{done.stderr}{self.log()}"
+        assert code in (None, done.returncode), f"{arguments}: {done.stdout}{done.stderr}{self.log()}"
         return json.loads(done.stdout)
 
     def log(self) -> str:
