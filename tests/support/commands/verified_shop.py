@@ -76,7 +76,9 @@ class Shop:
     def json(self, *arguments: str, code: int | None = 0) -> Any:
         """What a command prints; `code` is the exit code it must have, None for any."""
         done = self.deployment.run(*arguments, "--json")
-        assert code in (None, done.returncode), f"{arguments}: {done.stdout}{done.stderr}{self.log()}"
+        assert code in (None, done.returncode), (
+            f"{arguments}: {done.stdout}{done.stderr}{self.log()}"
+        )
         return json.loads(done.stdout)
 
     def log(self) -> str:
