@@ -34,6 +34,8 @@ class Watched(Protocol):
 
 def said(one: Standing, lsn: int) -> str:
     """What a view lacks, in words."""
+    if not one.lacks:  # of topics that are empty
+        return f"view {one.view} was not built yet"
     holds = ""
     if one.below is not None:
         holds = f"holds what was committed below {format_lsn(one.below)} and "

@@ -45,8 +45,8 @@ def view_faults(facts: ViewFacts, views: Iterable[str]) -> list[ViewFault]:
 
 
 def late(report: Report, max_lag_s: float, known: Container[str] = ()) -> list[str]:
-    """What is to be said of views that lack a commit for longer than that, in Kafka or not, or have
-    lost some; nothing of those that are ``known`` not to follow."""
+    """What is to be said of views that lack a commit for longer than that, in Kafka or not, have
+    lost some, or were not built; nothing of those that are ``known`` not to follow."""
     found, capture = [], report.capture
     if report.views and capture.lag_s is None:
         found.append(
@@ -56,7 +56,9 @@ def late(report: Report, max_lag_s: float, known: Container[str] = ()) -> list[s
     for one in report.views:
         if one.view in known:
             continue
-        if one.lag_s > max_lag_s:
+        if not any(partition.started for partition in one.partitions):
+            found.append(f"view {one.view} was not built yet: `headwater apply {one.view}` does it")
+        elif one.lag_s > max_lag_s:
             behind = f"{one.lag_s:.0f} s behind the source, more than {max_lag_s:g}"
             waiting = "" if one.behind_records else ": the change is not in Kafka yet"
             found.append(f"view {one.view} is {behind}{waiting}")

@@ -190,13 +190,15 @@ def newest_mark(broker: Broker, source: str) -> Mark | None:
 def unapplied(wanted: Offsets, committed: Offsets) -> list[Behind]:
     """Partitions that are not yet at the wanted offset.
 
-    One that never held a record is applied, also by a view that never committed.
+    One that never held a record is applied, but not by a view that committed nothing of its topic:
+    that was not built, and the table may have had rows before it was captured.
     """
     behind = []
     for topic, ends in wanted.items():
+        of_topic = committed.get(topic, {})
         for partition, end in ends.items():
-            at = committed.get(topic, {}).get(partition)
-            if (at or 0) < end:
+            at = of_topic.get(partition)
+            if not of_topic or (at or 0) < end:
                 behind.append(Behind(topic, partition, at, end))
     return behind
 

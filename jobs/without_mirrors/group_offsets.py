@@ -6,7 +6,10 @@ its end, and first of all at a start.
 
 from __future__ import annotations
 
+import math
 import threading
+import time
+from collections.abc import Callable
 from typing import Final
 
 import structlog
@@ -17,6 +20,9 @@ from cdc.topics import view_group
 from jobs.without_mirrors.query import ViewQuery
 
 _RETRY_S: Final = 0.5
+AGAIN_S: Final = 24 * 3_600.0
+"""So often offsets are committed anew: Kafka forgets them after ``offsets.retention.minutes``, by
+default a week, also of a table that does not change."""
 
 log = structlog.get_logger("apply")
 
@@ -24,9 +30,11 @@ log = structlog.get_logger("apply")
 class GroupOffsets:
     """``batch`` is the last one whose offsets the group has, -1 before the first."""
 
-    def __init__(self, view: str, stopping: threading.Event) -> None:
+    def __init__(
+        self, view: str, stopping: threading.Event, clock: Callable[[], float] = time.monotonic
+    ) -> None:
         self.batch = -1
-        self._view = view
+        self._view, self._clock, self._at_s = view, clock, -math.inf
         self._stopping = stopping
 
     def forget(self) -> None:
@@ -44,9 +52,9 @@ class GroupOffsets:
 
     def commit(self, broker: Broker, query: ViewQuery) -> None:
         """Raises ``RetryableError`` while Kafka does not answer."""
-        found = query.committed()
-        if found is None or found[0] == self.batch:
+        found, now_s = query.committed(), self._clock()
+        if found is None or (found[0] == self.batch and now_s < self._at_s + AGAIN_S):
             return
         group = view_group(self._view)
         broker.commit_group(group, found[1], query.generation, query.replayed_until)
-        self.batch = found[0]
+        self.batch, self._at_s = found[0], now_s

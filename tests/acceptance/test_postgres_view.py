@@ -70,7 +70,12 @@ def test_a_view_in_postgresql_is_kept_rebuilt_and_dropped(
         assert "equal at LSN" in done(deployment, "verify", view, "--timeout", "240")
 
     with deployment.running("capture"), psycopg.connect(store_database, autocommit=True) as conn:
+        late = deployment.run("wait", view, "--timeout", "2")
+        assert (late.returncode, "was not built yet" in late.stderr) == (3, True), late.stderr
+        unwell = deployment.run("health", "--views", "--max-age", "600")
+        assert f"view {view} was not built yet" in unwell.stderr
         assert "is live: 300 rows" in done(deployment, "view", "create", view)
+        done(deployment, "wait", view)
         declared = deployment.extra
         deployment.extra = declared.replace(SQL, OTHER)
         again = deployment.run("view", "create", view)

@@ -19,6 +19,7 @@ import structlog
 from cdc.errors import RetryableError
 from cdc.kafka.broker import Broker, Offsets
 from cdc.topics import view_group
+from jobs.without_mirrors.group_offsets import AGAIN_S
 
 _REMEMBERED: Final = 2_000
 """Batches whose offsets are at hand; of older ones the state database is asked."""
@@ -38,6 +39,11 @@ class _View:
     """By the clock."""
     refused: str = ""
     """What Kafka said to the last try, told once: as of a group that has members."""
+
+    @property
+    def is_due(self) -> bool:
+        """Whether Kafka does not know how far it is."""
+        return self.reached > self.committed
 
 
 @dataclass(slots=True)
@@ -92,15 +98,16 @@ class GroupOffsets:
 
     def commit(self, rest_s: float = 0.0) -> None:
         """Commit the groups of the views that have come further, but for those that were committed
-        less than ``rest_s`` ago. What cannot be committed now is with the next call."""
+        less than ``rest_s`` ago, and of others once a day. What cannot be committed now is with the
+        next call."""
         began = self.clock()
         with self._lock:
             due = [
                 (view, view.reached)
                 for view in self._views.values()
                 if view.group
-                and view.reached > view.committed
-                and began >= view.committed_at + rest_s
+                and view.reached >= 0
+                and began >= view.committed_at + (rest_s if view.is_due else AGAIN_S)
             ]
             at = {batch: self._offsets.get(batch) for _, batch in due}
         if missing := [batch for batch, offsets in at.items() if offsets is None]:

@@ -109,4 +109,10 @@ def test_a_view_is_behind_where_it_committed_less_than_wanted() -> None:
     wanted = {"t": {0: 10, 1: 0, 2: 5}}
     assert unapplied(wanted, {"t": {0: 10, 2: 7}}) == []
     assert unapplied(wanted, {"t": {0: 9, 2: 5}}) == [("t", 0, 9, 10)]
-    assert unapplied(wanted, {}) == [("t", 0, None, 10), ("t", 2, None, 5)]
+    assert unapplied(wanted, {"t": {1: 0}}) == [("t", 0, None, 10), ("t", 2, None, 5)]
+
+
+def test_a_view_that_committed_nothing_was_not_built_though_its_topic_is_empty() -> None:
+    assert unapplied({"t": {0: 0}}, {}) == [("t", 0, None, 0)]
+    assert unapplied({"t": {0: 0}}, {"t": {0: 0}}) == []
+    assert unapplied({"t": {0: 0}, "u": {0: 0}}, {"t": {0: 0}}) == [("u", 0, None, 0)]

@@ -27,6 +27,7 @@ def test_what_a_view_lacks_is_told_in_one_line() -> None:
     assert said(one._replace(below=None, lacks=7_000), 5) == (
         "view v lacks 7,000 records of what was committed below 0/5"
     )
+    assert said(one._replace(below=None, lacks=0), 5) == "view v was not built yet"
 
 
 @pytest.mark.parametrize(

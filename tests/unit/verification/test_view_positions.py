@@ -87,9 +87,14 @@ def wait(log: LogInMemory, lsn: int, *views: str, timeout_s: float = 0.0) -> lis
     return heard
 
 
-def test_a_view_without_a_change_is_there_with_the_mark() -> None:
+def test_a_view_without_a_change_is_there_with_the_mark_once_it_is_built() -> None:
     log = LogInMemory()
     log.mark(100)
+    with pytest.raises(NotReachedError, match=r"view v to apply s.public.t-0: .* nothing") as late:
+        wait(log, 100)
+    assert [one.records for one in late.value.lacking["v"]] == [0]
+    assert applied_below(log, "s", "v", [TABLE]) is None
+    log.apply("v", 0)
     assert wait(log, 100) == []
     assert applied_below(log, "s", "v", [TABLE]) == 100
 
@@ -132,6 +137,7 @@ def test_a_view_may_be_ahead_of_the_mark() -> None:
 
 def test_a_mark_that_does_not_come_by_itself_is_asked_for_once() -> None:
     log = LogInMemory()
+    log.apply("v", 0)
     log.mark(99)
     heard = wait(log, 100, timeout_s=60)
     assert heard.count("pause") == 1
@@ -182,6 +188,7 @@ def test_kafka_that_is_away_is_waited_for_as_long_as_for_the_view() -> None:
         wait_until_applied(log, "s", topics, 5, deadline, on_away=away.append)
 
     log.mark(10)
+    log.apply("v", 0)
     log.away = 2
     wait_for(60)
     assert away == ["Kafka does not answer; waiting for it"]

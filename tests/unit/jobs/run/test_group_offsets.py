@@ -10,6 +10,7 @@ from structlog.testing import capture_logs
 from cdc.errors import RetryableError
 from cdc.kafka.broker import Offsets
 from jobs.run.views.group_offsets import GroupOffsets
+from jobs.without_mirrors.group_offsets import AGAIN_S
 
 
 class Groups:
@@ -87,6 +88,20 @@ def test_a_group_is_committed_at_once_and_rests_then() -> None:
         reach.reached(1, number)
         reach.commit(1.0)
         assert groups.held["headwater.v"] == {"s.public.a": {0: held}}
+
+
+def test_a_group_is_committed_each_day_so_that_kafka_does_not_forget_it() -> None:
+    reach, groups = opened()
+    now = reach.clock = Now()
+    reach.commit()
+    assert groups.held == {}
+    reach.batch(8, {"s.public.a": {0: 10}})
+    reach.reached(1, 8)
+    for at_s, committed in ((0.0, True), (AGAIN_S - 1, False), (AGAIN_S, True)):
+        groups.held.clear()
+        now.at_s = at_s
+        reach.commit(1.0)
+        assert bool(groups.held) is committed, at_s
 
 
 def test_a_group_that_is_refused_is_told_once_and_keeps_no_other_from_its_commit() -> None:
