@@ -44,9 +44,9 @@ def health(
     """Check that capture is alive, for a container's health probe.
 
     Capture is alive if a heartbeat written to the source has come through the stream and is
-    durable in Kafka. With --views it also fails for a view that has stopped, that no process
-    applies, or whose store has lacked a commit of the source for longer than --max-lag, whether
-    that is in Kafka or not.
+    durable in Kafka. With --views it also fails for a view that was not built, that has stopped,
+    that no process applies, or whose store has lacked a commit of the source for longer than
+    --max-lag, whether that is in Kafka or not.
 
     Exit codes: 0 healthy, 1 not.
 

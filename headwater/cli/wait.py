@@ -43,9 +43,10 @@ def wait(
     """Wait until each VIEW has applied everything that was committed below an LSN.
 
     Take the LSN from the source's primary after COMMIT: select pg_current_wal_insert_lsn(). A view
-    that the commit does not affect reaches it, too. Rows of parked keys (`headwater dead-letters
-    list`) are missing from the view; the output says so. A view that has stopped with an error
-    ends the wait at once. If Kafka does not answer, the wait continues and says so.
+    that the commit does not affect reaches it, too; one that was not built yet does not. Rows of
+    parked keys (`headwater dead-letters list`) are missing from the view; the output says so. A
+    view that has stopped with an error ends the wait at once. If Kafka does not answer, the wait
+    continues and says so.
 
     Exit codes: 0 reached, 1 error, 2 wrong usage or an LSN in the source's future, 3 timeout.
 

@@ -22,6 +22,8 @@ from jobs.spark.session import _SETTINGS
 DEPLOY = Path(__file__).parents[3] / "deploy"
 FILE = DEPLOY / "docker-compose.yml"
 OURS = {"init", "capture", "apply"}
+_EXACT = r":v?\d+\.\d+\.\d+$|postgres:\d+\.\d+$|@sha256:[0-9a-f]{64}$"
+"""PostgreSQL's versions have two numbers."""
 
 
 @pytest.fixture(scope="module")
@@ -39,6 +41,12 @@ def _faults(document: dict[str, Any]) -> list[str]:
     return [f"{one.json_path}: {one.message}" for one in checker.iter_errors(document)]
 
 
+@pytest.mark.parametrize("image", ["redis", "redis:7", "redis:latest", "postgres:18", "x:7.4"])
+def test_a_tag_that_moves_is_no_exact_version(image: str) -> None:
+    assert not re.search(_EXACT, image)
+    assert re.search(_EXACT, f"redis:7@sha256:{'0' * 64}")
+
+
 def test_it_is_as_the_specification_says(document: dict[str, Any]) -> None:
     assert _faults(document) == []
     assert _faults({**document, "services": {"x": {"image": "x", "portz": []}}})
@@ -54,7 +62,7 @@ def test_every_service_is_probed_limited_and_started_again(document: dict[str, A
         assert service["mem_limit"], name
         assert service["restart"] in {"unless-stopped", "on-failure:5"}, name
         assert name == "init" or service["healthcheck"]["test"], name
-        assert re.search(r":v?\d", service["image"]), f"{name} is pinned by no tag"
+        assert re.search(_EXACT, service["image"]), f"{name} is of no exact version"
 
 
 def test_what_is_named_is_declared(document: dict[str, Any]) -> None:
