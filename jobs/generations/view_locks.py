@@ -58,7 +58,7 @@ def turn(
     private_folder(directory)
     began, told = time.monotonic(), False
     with (directory / f"{which}.lock").open("a+") as file:
-        while not _taken(file.fileno()):
+        while not taken(file.fileno()):
             if stopped():
                 yield False
                 return
@@ -100,12 +100,13 @@ def is_free(directory: Path, which: Turn) -> bool:
     """Whether nobody holds a lock of the view now. Two who ask at once do not see each other."""
     try:
         with (directory / f"{which}.lock").open() as file:  # who asks may have no right to write
-            return _taken(file.fileno(), fcntl.LOCK_SH)
+            return taken(file.fileno(), fcntl.LOCK_SH)
     except FileNotFoundError:
         return True
 
 
-def _taken(descriptor: int, how: int = fcntl.LOCK_EX) -> bool:
+def taken(descriptor: int, how: int = fcntl.LOCK_EX) -> bool:
+    """Lock an open file, unless somebody else has: whether it is ours now."""
     try:
         fcntl.flock(descriptor, how | fcntl.LOCK_NB)
     except BlockingIOError:

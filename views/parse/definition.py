@@ -11,7 +11,9 @@ from cdc.errors import ViewError
 from views.histories import several_rows
 from views.parse.depth import bounded
 from views.parse.expression_parts import aggregates, is_object
-from views.parse.statement import Occurrence, bounds, occurrences, parse_statement
+from views.parse.parser import PostgresAsWritten
+from views.parse.single_statement import bounds
+from views.parse.statement import Occurrence, occurrences, parse_statement
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +67,7 @@ class ViewDefinition:
     def reading(self, rows: Callable[[str, str], str]) -> str:
         """The SQL as it was written, as a subquery may have it, reading ``rows(schema, table)``, a
         SELECT, for each table."""
-        begin, end = bounds(self.sql)
+        begin, end = bounds(PostgresAsWritten().tokenize(self.sql), self.sql)
         sql = self.sql[:end]
         for table in sorted(self.statement.find_all(exp.Table), key=_start, reverse=True):
             name = exp.to_identifier(table.name, quoted=True).sql("postgres")

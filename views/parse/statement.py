@@ -5,16 +5,14 @@ One SELECT over tables that are joined by equality; every clause that is not kno
 
 from __future__ import annotations
 
-from itertools import dropwhile
 from typing import NamedTuple, NoReturn
 
-import sqlglot
-from sqlglot import Token, TokenType, exp
-from sqlglot.errors import ParseError, TokenError
+from sqlglot import exp
 
 from cdc.errors import ViewError
 from views.parse.parser import PostgresAsWritten
-from views.parse.syntax_errors import misparsed, place
+from views.parse.single_statement import fold_identifiers, single_statement
+from views.parse.syntax_errors import place
 from views.spark.expressions.terms import excerpt
 
 
@@ -46,37 +44,14 @@ def refuse(name: str, node: exp.Expr, reason: str, hint: str = "") -> NoReturn:
 
 def parse_statement(name: str, sql: str) -> exp.Select:
     """The one SELECT of the view, identifiers folded as PostgreSQL folds them."""
-    try:
-        parsed = sqlglot.parse(sql, read=PostgresAsWritten)
-    except (ParseError, TokenError) as error:
-        raise misparsed(name, sql, error) from None
-    # A comment behind the semicolon is a statement to the parser.
-    statements = [item for item in parsed if not isinstance(item, exp.Semicolon | None)]
-    if len(statements) != 1:
-        raise ViewError(f"views.{name}.sql: holds {len(statements)} statements", "write one SELECT")
-    statement = statements[0]
+    statement = single_statement(name, sql, PostgresAsWritten)
     if isinstance(statement, exp.SetOperation):
         refuse(name, statement, "UNION, INTERSECT and EXCEPT are not supported in views")
     if not isinstance(statement, exp.Select):
         refuse(name, statement, "is not a SELECT")
-    for node in statement.find_all(exp.Identifier):
-        if not node.args.get("quoted"):
-            node.set("this", str(node.this).lower())
+    fold_identifiers(statement)
     _check_clauses(name, statement)
     return statement
-
-
-def bounds(sql: str) -> tuple[int, int]:
-    """Where the one statement of a text begins and ends: no semicolon, and no comment behind one,
-    may stand in a subquery."""
-    tokens = PostgresAsWritten().tokenize(sql)
-    own = list(dropwhile(_ends, tokens))
-    begin = own[0].start if own[0] is not tokens[0] else 0
-    return begin, next((token.start for token in own if _ends(token)), len(sql))
-
-
-def _ends(token: Token) -> bool:
-    return token.token_type is TokenType.SEMICOLON
 
 
 _UNSUPPORTED = {

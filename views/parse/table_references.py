@@ -9,17 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import dropwhile
 from typing import Final, NamedTuple, TypeGuard
 
-import sqlglot
 from sqlglot import Token, TokenType, exp
-from sqlglot.errors import ParseError, TokenError
 
 from cdc.errors import ViewError
 from views.maintain.tree.parser import Verbatim
 from views.parse.depth import bounded
-from views.parse.syntax_errors import misparsed
+from views.parse.single_statement import bounds, single_statement
 
 RelationOf = Callable[[str, str], str]
 """From schema and table to what is read in its place: a table's name as SQL, or a SELECT in
@@ -74,7 +71,7 @@ def reading(view: str, sql: str, relation: RelationOf) -> str:
             selected.add(name)
         edits.append(_edit(table, text, tokens))
     edits += _prefixes(statement, selected)
-    begin, end = _bounds(tokens, sql)
+    begin, end = bounds(tokens, sql)
     made = sql[:end]
     for edit in sorted(edits, key=lambda one: one.begin, reverse=True):
         made = made[: edit.begin] + edit.text + made[edit.end :]
@@ -82,15 +79,10 @@ def reading(view: str, sql: str, relation: RelationOf) -> str:
 
 
 def _statement(view: str, sql: str) -> exp.Expr:
-    try:
-        parsed = sqlglot.parse(sql, read=Verbatim)
-    except (ParseError, TokenError) as error:
-        raise misparsed(view, sql, error) from None
-    # A comment behind the semicolon is a statement to the parser.
-    statements = [item for item in parsed if not isinstance(item, exp.Semicolon | None)]
-    if len(statements) != 1 or not isinstance(statements[0], exp.Query):
-        raise ViewError(f"views.{view}.sql: is not a single SELECT", "write one SELECT")
-    return statements[0]
+    statement = single_statement(view, sql, Verbatim)
+    if not isinstance(statement, exp.Query):
+        raise ViewError(f"views.{view}.sql: is not a SELECT", "write one SELECT")
+    return statement
 
 
 def _tables(node: exp.Expr, known: frozenset[str]) -> Iterator[exp.Table]:
@@ -153,15 +145,3 @@ def _prefixes(statement: exp.Expr, selected: set[TableName]) -> Iterator[_Edit]:
         schema, table = column.args.get("db"), column.args.get("table")
         if schema and table and TableName(_folded(schema), _folded(table)) in selected:
             yield _Edit(int(schema.meta["start"]), int(table.meta["start"]), "")
-
-
-def _bounds(tokens: list[Token], sql: str) -> tuple[int, int]:
-    """Where the one statement of a text begins and ends: no semicolon, and no comment behind one,
-    may stand in a subquery."""
-    own = list(dropwhile(_ends, tokens))
-    begin = own[0].start if own[0] is not tokens[0] else 0
-    return begin, next((token.start for token in own if _ends(token)), len(sql))
-
-
-def _ends(token: Token) -> bool:
-    return token.token_type is TokenType.SEMICOLON

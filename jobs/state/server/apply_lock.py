@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Final
 
 from cdc.errors import StateError
+from jobs.generations.view_locks import taken
 from jobs.state.server.connection import Connection, translated
 from jobs.state.server.file_descriptors import close_in_children
 from jobs.state.server.private_folder import private_folder
@@ -58,7 +59,7 @@ def directory_lock(home: Path, wait_s: float = BUSY_S) -> Iterator[None]:
     close_in_children(file)
     with file:
         deadline = time.monotonic() + wait_s
-        while not _taken(file.fileno()):
+        while not taken(file.fileno()):
             if time.monotonic() > deadline:
                 raise _busy(f"the state database in {home}", _holder(file.fileno()))
             time.sleep(_POLL_S)
@@ -72,7 +73,7 @@ def directory_holder(home: Path) -> str:
     """``pid 12 on host, since ...`` of who holds it now; empty if nobody does."""
     try:
         with (home / _FILE).open() as file:
-            if _taken(file.fileno(), fcntl.LOCK_SH):
+            if taken(file.fileno(), fcntl.LOCK_SH):
                 return ""
             return _holder(file.fileno()) or "another process"
     except FileNotFoundError:
@@ -116,14 +117,6 @@ def _scalar(conn: Connection, query: str) -> bool:
 
 def _busy(what: str, holder: str) -> InUseError:
     return InUseError(f"{what} is in use by {holder or 'another process'}", _HINT)
-
-
-def _taken(descriptor: int, how: int = fcntl.LOCK_EX) -> bool:
-    try:
-        fcntl.flock(descriptor, how | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
 
 
 def _holder(descriptor: int) -> str:

@@ -8,12 +8,11 @@ import sqlglot
 from sqlglot import exp
 from sqlglot.errors import ParseError, TokenError
 
-from cdc.errors import ViewError
 from views.function_names import BUILTIN, CLOCK, LOCAL_CLOCK, ROWS, VOLATILE, words
 from views.maintain.tree import functions
 from views.maintain.tree.errors import refuse
 from views.maintain.tree.parser import Verbatim, text
-from views.parse.syntax_errors import misparsed
+from views.parse.single_statement import fold_identifiers, single_statement
 
 _SYSTEM = words("ctid xmin xmax cmin cmax tableoid")
 _PARAMETERS = (exp.Parameter, exp.Placeholder, exp.SessionParameter)
@@ -25,19 +24,10 @@ def parse(view: str, sql: str) -> exp.Expr:
     Raises ``ViewError`` for what does not parse, is not written again as it was read, or is no
     query.
     """
-    try:
-        parsed = sqlglot.parse(sql, read=Verbatim)
-    except (ParseError, TokenError) as error:
-        raise misparsed(view, sql, error) from None
-    statements = [item for item in parsed if not isinstance(item, exp.Semicolon | None)]
-    if len(statements) != 1:
-        raise ViewError(f"views.{view}.sql: holds {len(statements)} statements", "write one SELECT")
-    statement = statements[0]
+    statement = single_statement(view, sql, Verbatim)
     if not isinstance(statement, exp.Query):
         refuse(view, statement, "is not a SELECT")
-    for node in statement.find_all(exp.Identifier):
-        if not node.args.get("quoted"):
-            node.set("this", str(node.this).lower())
+    fold_identifiers(statement)
     _check_faithful(view, statement)
     return statement
 
