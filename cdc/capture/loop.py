@@ -235,6 +235,7 @@ class Capture:
         self._recorder.identity = start.identity
         self._recorder.turn = start.turn
         self._recorder.topic_ids = dict(start.topic_ids)
+        self._recorder.regrouped = start.mark.regrouped
         self._topics.partitions.update({topic: len(ends) for topic, ends in start.ends.items()})
         self._producer.next_offsets.update({t: dict(ends) for t, ends in start.ends.items()})
         letters: Collection[tuple[str, Position]] = ()

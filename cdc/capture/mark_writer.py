@@ -6,7 +6,7 @@ ahead of what Kafka says of itself.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from time import monotonic, time, time_ns
 from typing import Final
 
@@ -37,6 +37,7 @@ class MarkWriter:
         self.identity = identity
         self.floors = Floors()
         self.topic_ids: dict[str, str] = {}
+        self.regrouped: Mapping[str, Mapping[int, int]] = {}
         self.turn = 0
         self._pulse = pulse
         self._producer = producer
@@ -96,6 +97,7 @@ class MarkWriter:
             self._pulse.settle(confirmed),
             self.floors.at(confirmed - 1, self._producer.next_offsets),
             dict(self.topic_ids),
+            self.regrouped,
         )
 
     def _write(self, confirmed: int) -> None:

@@ -257,7 +257,8 @@ def _check_topics(mark: Mark, ends: dict[str, dict[int, int]]) -> None:
                 f"topic {topic} has {len(ends[topic])} partitions but had {len(offsets)} when "
                 "capture last wrote to it: keys would move to other partitions and lose their "
                 "order",
-                REBUILD,
+                "run `headwater topics add-partitions`, which takes the new ones over if all "
+                "changes of before are applied; if it refuses them, run `headwater init --again`",
             )
         if topic not in ends and not any(offsets.values()):
             raise LogError(

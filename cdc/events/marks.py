@@ -32,6 +32,9 @@ class Mark(NamedTuple):
     ``offsets`` say so."""
     topic_ids: Mapping[str, str] = MappingProxyType({})
     """Kafka's, of topics that have one: offsets are of that topic and no other of its name."""
+    regrouped: Mapping[str, Mapping[int, int]] = MappingProxyType({})
+    """Where the partitions of a topic ended when it last got more of them: the next change of a
+    record below may be in another partition."""
 
     @property
     def lsn(self) -> int:
@@ -54,6 +57,7 @@ class Mark(NamedTuple):
             "offsets": _by_name(self.offsets),
             "floors": _by_name(self._lower()),
             "topic_ids": dict(sorted(self.topic_ids.items())),
+            "regrouped": _by_name(self.regrouped),
             "system_id": self.system_id,
             "timeline": self.timeline,
             "database": self.database,
@@ -91,7 +95,7 @@ def decode_mark(value: bytes, topic: str) -> Mark:
     try:
         document: dict[str, Any] = json.loads(value)
         offsets = _by_number(document["offsets"])
-        # Marks of earlier versions have none of the three.
+        # Marks of earlier versions have none of the four.
         beat, floors = document.get("heartbeat_ms"), document.get("floors")
         if floors is None:
             floors = {topic: dict.fromkeys(ends, 0) for topic, ends in document["offsets"].items()}
@@ -105,6 +109,7 @@ def decode_mark(value: bytes, topic: str) -> Mark:
             None if beat is None else int(beat),
             _by_number(floors),
             {str(name): str(id_) for name, id_ in document.get("topic_ids", {}).items()},
+            _by_number(document.get("regrouped", {})),
         )
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise LogError(

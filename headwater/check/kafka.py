@@ -31,8 +31,9 @@ def kafka(
         message = f"topic {name} has {has} partitions, but the configuration says {wanted}"
         if name in single:
             yield Finding("error", "topics", message, f"delete topic {name}; init creates it")
-        else:
-            hint = f"set kafka.partitions = {has}: it applies to new topics only"
+        elif has < wanted:  # more were asked for with `topics add-partitions`
+            hint = f"set kafka.partitions = {has}: it applies to new topics only; or run "
+            hint += "`headwater topics add-partitions`"
             yield Finding("warning", "topics", message, hint)
     yield from _cleanup(broker, {spec.name: spec for spec in specs if spec.name in existing})
 

@@ -32,6 +32,7 @@ VERBS: tuple[str, ...] = (
     "capture",
     "snapshot",
     "table",
+    "topics",
     "apply",
     "view",
     "state",
@@ -80,6 +81,8 @@ Operate:
 Change:
   headwater table add TABLE       start to capture a table, while capture runs
   headwater table remove TABLE    stop capturing a table
+  headwater topics add-partitions TABLE N
+                                  give a table's topic more partitions
   headwater snapshot start TABLE  read a table at one LSN, while capture runs
   headwater view rebuild VIEW     build a view again beside the live one, and swap
   headwater replay VIEW --from P  apply a view's changes again from an earlier position

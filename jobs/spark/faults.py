@@ -124,6 +124,11 @@ def _translated(error: BaseException, where: str) -> HeadwaterError:
             f"{where}: Kafka no longer holds what the checkpoint reads next",
             "rebuild the view: retention removed the records, or the topic was recreated",
         )
+    if _ADDED in text:
+        return RetryableError(
+            f"{where}: a topic got more partitions while the stream started",
+            "wait: it starts again",
+        )
     if away := _AWAY.search(text):
         said = away[1] or away[2]
         return RetryableError(
@@ -176,6 +181,8 @@ _JAVA = re.compile(r"^(?:Caused)?(?: by)?: ((?:[a-z]\w*\.)+\w+)", re.MULTILINE)
 
 # As Spark plans a batch, or as a task reads it.
 _GONE = re.compile(r"KAFKA_DATA_LOSS|kafka\.clients\.consumer\.OffsetOutOfRangeException")
+# What a topic has is asked for before Spark is told where to begin, and once more by Spark.
+_ADDED = "you must specify all TopicPartitions"
 # Kafka's clients inside Spark: a broker that restarts, an election, a cut connection.
 _AWAY = re.compile(
     r"org\.apache\.kafka\.common\.(?:errors\.)?("

@@ -26,7 +26,9 @@ from jobs.spark.faults import caused
 from jobs.spark.heap import records_at_most
 from jobs.without_mirrors.batch_counts import Account
 from jobs.without_mirrors.keeper import open_keeper
+from jobs.without_mirrors.regrouped_topics import refuse_regrouped
 from jobs.without_mirrors.replay.checkpoint_rewind import finish_rewind
+from jobs.without_mirrors.replay.replay import later
 from jobs.without_mirrors.snapshot_rows import offsets_json
 from jobs.without_mirrors.table_descriptions import no_topic
 from views.parse.definition import ViewDefinition
@@ -109,6 +111,7 @@ class ViewQuery:
         name = self._definition.name
         refuse_recreated(self._state, name, self._broker.topic_ids(list(self._topics)))
         done = self.committed()
+        self._refuse_regrouped(done)
         columns = self._keeper.read()
         created = self._sink.prepare(columns, self._definition.key)
         begun = done is not None or self._state.beginning() is not None
@@ -168,10 +171,30 @@ class ViewQuery:
                 ),
             )
 
+    def _refuse_regrouped(self, done: tuple[int, Offsets] | None) -> None:
+        """Of a generation that was retired, or is to begin with its topics, while they got more
+        partitions."""
+        beginning = self._state.beginning()
+        begin = {} if beginning is None else beginning.offsets
+        begin = begin if done is None else done[1]
+        begin = {topic: begin.get(topic, {}) for topic in self._topics}
+        if self._definition.maintained:  # mirrors pass over what they had
+            begin = later(self._state.replay(), begin)
+        name, source = self._definition.name, self._config.source.name
+        refuse_regrouped(self._broker, source, name, begin)
+
     def _starting(self) -> str:
         """Where a stream without a checkpoint begins, as Spark's option has it."""
         beginning = self._state.beginning()
-        return "earliest" if beginning is None else offsets_json(beginning.offsets)
+        if beginning is None:
+            return "earliest"
+        counts = self._broker.partitions(list(beginning.offsets))
+        return offsets_json(
+            {
+                topic: dict.fromkeys(range(counts.get(topic, 0)), 0) | of_topic
+                for topic, of_topic in beginning.offsets.items()
+            }
+        )
 
     def _batch(self, records: DataFrame, number: int) -> None:
         """Called by Spark for each micro-batch, on a thread of its own."""

@@ -264,7 +264,16 @@ def table_is_declared(runbook: Runbook) -> None:
     of.tables = (*of.tables, "public.invoices")
 
 
+def topic_is_read(runbook: Runbook) -> None:
+    """All of it, by ``is_right``; capture knew as many partitions as it has."""
+    assert (
+        len(runbook.deployment.newest_mark().offsets[f"{runbook.deployment.name}.public.orders"])
+        < 6
+    )
+
+
 FAULTS: Final[dict[str, Callable[[Runbook], None]]] = {
+    "Add partitions": topic_is_read,
     "Add a table": table_is_declared,
     "Add a source": source_is_declared,
     "Rows in a store are wrong": rows_were_changed_by_hand,

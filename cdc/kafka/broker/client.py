@@ -15,7 +15,15 @@ from kafka.structs import OffsetAndMetadata, TopicPartition
 from cdc.errors import LogError, RetryableError
 from cdc.kafka.broker.connection import Connection
 from cdc.kafka.broker.groups import delete_groups, existing_groups
-from cdc.kafka.broker.topics import TopicSpec, create, default_settings, delete, ids, partitions
+from cdc.kafka.broker.topics import (
+    TopicSpec,
+    add_partitions,
+    create,
+    default_settings,
+    delete,
+    ids,
+    partitions,
+)
 from cdc.kafka.security import PLAINTEXT, Security
 
 Offsets = dict[str, dict[int, int]]
@@ -72,6 +80,10 @@ class Broker:
         existing = self.partitions([spec.name for spec in specs])
         missing = {spec.name: spec for spec in specs if spec.name not in existing}
         return create(self._connection, list(missing.values())) if missing else []
+
+    def add_partitions(self, topic: str, count: int) -> None:
+        """Give a topic so many partitions, and wait until they are known."""
+        add_partitions(self._connection, topic, count)
 
     def delete_topics(self, topics: Sequence[str]) -> None:
         """Delete topics; those that do not exist are passed over."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
@@ -11,6 +12,7 @@ from kafka.admin import ConfigResource
 from cdc.errors import LogError, RetryableError
 from cdc.kafka.broker.connection import Connection
 
+_KNOWN_S, _POLL_S = 30.0, 0.1
 _NO_IDS: Final = ("None", "00000000-0000-0000-0000-000000000000")
 
 
@@ -63,6 +65,23 @@ def _refuse_factor(connection: Connection, factor: int, error: RetryableError) -
             error.message,
             f"lower kafka.replication_factor, or start more brokers: the cluster has {brokers}",
         ) from error.__cause__
+
+
+def add_partitions(connection: Connection, topic: str, count: int) -> None:
+    """Give a topic ``count`` partitions, and wait until all brokers that answer know them. Raises
+    ``RetryableError`` when that takes long; to ask again is safe."""
+    deadline = time.monotonic() + _KNOWN_S
+    if partitions(connection, [topic])[topic] < count:
+        connection.call(
+            f"adding partitions to {topic}", lambda admin: admin.create_partitions({topic: count})
+        )
+    while partitions(connection, [topic])[topic] < count:
+        if time.monotonic() > deadline:
+            raise RetryableError(
+                f"Kafka does not show the new partitions of {topic}", "run this again"
+            )
+        time.sleep(_POLL_S)
+    connection.call("waiting for partitions", lambda admin: admin.wait_for_topics([topic]))
 
 
 def delete(connection: Connection, topics: Sequence[str]) -> None:

@@ -27,6 +27,7 @@ from jobs.generations.view_state import (
     view_directory,
 )
 from jobs.spark.checkpoint import batch_offsets, committed_batch
+from jobs.without_mirrors.regrouped_topics import refuse_regrouped
 from jobs.without_mirrors.replay.checkpoint_rewind import finish_rewind, rewind
 from jobs.without_mirrors.replay.start_position import Place, places
 from views.parse.definition import ViewDefinition
@@ -73,6 +74,8 @@ def replay(config: Config, broker: Broker, name: str, text: str, place: Place) -
                 f"view {name} has applied nothing after that position",
                 "give an earlier position; `headwater lag` shows the current one",
             )
+        if not definition.maintained:
+            refuse_regrouped(broker, config.source.name, name, starts)
         until = later(state.replay(), applied)
         if definition.maintained:
             until = _mirrored(state, until)

@@ -158,6 +158,9 @@ class LogInMemory(Broker):
         self.group: Offsets = {}
         self.noted: tuple[str, Offsets | None] = "", None
 
+    def partitions(self, topics: Sequence[str]) -> dict[str, int]:
+        return {topic: 1 for topic in topics if topic == TOPIC}
+
     def beginning_offsets(self, topics: Sequence[str]) -> Offsets:
         return {topic: {0: self.gone} for topic in topics}
 

@@ -1,0 +1,72 @@
+"""``headwater topics``: more partitions for a topic."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from headwater.cli.common.confirmation import YesOption, confirm
+from headwater.cli.common.context import configured
+from headwater.cli.common.output import err, out, print_json
+
+group = typer.Typer(
+    name="topics", help="Change topics.", no_args_is_help=True, rich_markup_mode=None
+)
+
+
+def register(app: typer.Typer) -> None:
+    app.add_typer(group)
+
+
+@group.callback()
+def topics() -> None:
+    """A verb of its own for each thing that is done."""
+
+
+@group.command("add-partitions")
+def add_partitions(
+    ctx: typer.Context,
+    table: Annotated[
+        str,
+        typer.Argument(
+            metavar="TABLE", help="schema.table, or outbox.TOPIC for a topic of headwater.emit."
+        ),
+    ],
+    count: Annotated[int, typer.Argument(metavar="N", min=2, help="How many it shall have.")],
+    yes: YesOption = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Give a table's topic more partitions, without loss and in order.
+
+    Stop capture first; apply goes on. The command refuses to begin before everything that Kafka
+    holds of the table is applied by each view: a key whose next change goes to another partition
+    then has no earlier change left to wait for. Other consumers of the topic have to be at its
+    end, too; the command does not look at them. If it is interrupted, run it again before you
+    start capture.
+
+    \b
+    Example:
+      headwater topics add-partitions public.orders 12
+    """
+    from headwater.cli.topics.partitions import carry_out, planned
+
+    config = configured(ctx)
+    plan = planned(config, table, count)
+    views = f", all of which {', '.join(plan.views)} applied" if plan.views else ""
+    err().print(
+        f"{plan.topic}: {plan.before} partitions become {count}{views}; other consumers have to "
+        "be at its end",
+        soft_wrap=True,
+        markup=False,
+    )
+    confirm("Add these partitions? They cannot be removed", yes)
+    done = carry_out(config, table, count)
+    if as_json:
+        print_json({"topic": done.topic, "before": done.before, "partitions": done.partitions})
+        return
+    out().print(
+        f"{done.topic} has {done.partitions} partitions now; start `headwater capture`",
+        soft_wrap=True,
+        markup=False,
+    )
