@@ -55,15 +55,14 @@ install_java() {
 }
 
 # Unpacked, not installed: the packages would start services.
-fetch_prometheus() {
-    local tools="${HEADWATER_CACHE:-$HOME/.cache/headwater}/prometheus" scratch
-    local names=(prometheus promtool amtool) packages=(prometheus prometheus-alertmanager)
-    (cd "$tools" 2>/dev/null && [ -x promtool ] && [ -x prometheus ] && [ -x amtool ]) && return
-    local name found=yes
-    for name in "${names[@]}"; do command -v "$name" >/dev/null || found=no; done
+# Usage: unpack FOLDER FILES PACKAGES; FILES are the last parts of paths inside the packages.
+unpack() {
+    local tools="${HEADWATER_CACHE:-$HOME/.cache/headwater}/$1" names=($2) packages=($3)
+    local name scratch found=yes
+    for name in "${names[@]}"; do [ -e "$tools/$name" ] || found=no; done
     [ $found = yes ] && return
     command -v apt-get >/dev/null && command -v dpkg-deb >/dev/null || return 1
-    echo "unpacking Prometheus for the tests"
+    echo "unpacking ${names[*]} for the tests"
     scratch=$(mktemp -d)
     (
         cd "$scratch"
@@ -72,11 +71,18 @@ fetch_prometheus() {
         "${download[@]}" 2>/dev/null || { as_root apt-get update -qq && "${download[@]}"; } || exit 1
         for package in *.deb; do dpkg-deb -x "$package" . || exit 1; done
         mkdir -p "$tools"
-        for name in "${names[@]}"; do mv -f "usr/bin/$name" "$tools/$name" || exit 1; done
+        for name in "${names[@]}"; do
+            find usr -name "$name" -type f -exec mv -f {} "$tools/$name" \; || exit 1
+        done
     )
     local done=$?
     rm -rf "$scratch"
     return $done
+}
+
+on_path() {
+    local name
+    for name in "$@"; do command -v "$name" >/dev/null || return; done
 }
 
 # For systemd-analyze; without systemd-sysv it starts nothing.
@@ -99,7 +105,10 @@ if ! "$venv/bin/python" -m jobs.spark.java >/dev/null 2>&1; then
 fi
 "$venv/bin/python" -m jobs.spark.jars kafka opensearch compiler spark
 "$venv/bin/python" -m jobs.spark.class_archive
-fetch_prometheus ||
+on_path prometheus promtool amtool ||
+    unpack prometheus "prometheus promtool amtool" "prometheus prometheus-alertmanager" ||
     echo "warning: no prometheus, promtool and amtool: tests of alarms need them (Debian, Ubuntu: apt-get install prometheus prometheus-alertmanager)" >&2
+unpack faketime libfaketime.so.1 libfaketime ||
+    echo "warning: no libfaketime: the test of clocks that differ needs it" >&2
 install_systemd ||
     echo "warning: no systemd-analyze: tests of the systemd units are skipped (Debian, Ubuntu: apt-get install systemd)" >&2

@@ -15,7 +15,7 @@ from rich.table import Table
 
 from tests.soak.growth import BOUNDS, changes, judged
 from tests.soak.picture import svg
-from tests.soak.run import Soaked, soak
+from tests.soak.run import Soaked, Work, soak
 
 HOME: Final = Path(".headwater/soak")
 RATE_PER_S: Final = 20.0
@@ -33,14 +33,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     def watch(what: str) -> None:
         console.print(what, style="dim", markup=False, highlight=False)
 
-    done = soak(options.home, options.minutes, options.rate, options.seed, watch)
+    work = Work(options.minutes, options.rate, options.seed, options.quiet)
+    done = soak(options.home, work, watch)
     samples, picture = options.home / "soak.json", options.home / "soak.svg"
     samples.write_text(json.dumps(document(done), indent=1) + "\n", encoding="utf-8")
-    title = f"{done.minutes} minutes at {done.rate_per_s:g} transactions a second"
-    drawn = svg(done.samples, done.faults, done.minutes, title)
+    title = f"{work.minutes} minutes at {work.rate_per_s:g} transactions a second"
+    drawn = svg(done.samples, done.faults, work.minutes, title)
     picture.write_text(drawn, encoding="utf-8")
     Console().print(_table(done))
-    if judged(done.minutes) is None:
+    if judged(work.minutes) is None:
         print("growth is not judged: that takes a run of 21 minutes or more")
     for finding in done.findings:
         print(finding)
@@ -51,9 +52,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def document(done: Soaked) -> Mapping[str, Any]:
     """All that was measured, for JSON."""
     return {
-        "minutes": done.minutes,
-        "rate_per_s": done.rate_per_s,
-        "seed": done.seed,
+        **done.work._asdict(),
         "transactions": done.transactions,
         "failed": done.failed,
         "findings": list(done.findings),
@@ -67,10 +66,10 @@ def document(done: Soaked) -> Mapping[str, Any]:
 
 
 def _table(done: Soaked) -> Table:
-    window = judged(done.minutes)
+    window = judged(done.work.minutes)
     title = "whole run" if window is None else f"minute {window[0]:.0f} to {window[1]:.0f}"
     table = Table("", "first third", "last third", title=f"medians, {title}")
-    for name, (before, after) in changes(done.samples, done.minutes).items():
+    for name, (before, after) in changes(done.samples, done.work.minutes).items():
         unit = BOUNDS[name].unit
         table.add_row(BOUNDS[name].what, f"{before:,.1f} {unit}", f"{after:,.1f} {unit}")
     table.add_row("transactions", "", f"{done.transactions:,}")
@@ -82,6 +81,7 @@ def _options() -> argparse.ArgumentParser:
     parser.add_argument("--minutes", type=int, default=30, metavar="N", help="how long")
     parser.add_argument("--rate", type=float, default=RATE_PER_S, help="transactions a second")
     parser.add_argument("--seed", type=int, default=1, help="of load and faults")
+    parser.add_argument("--quiet", action="store_true", help="no faults; no alarm may fire")
     parser.add_argument("--home", type=Path, default=HOME, help="logs, samples and picture")
     return parser
 

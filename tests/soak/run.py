@@ -6,7 +6,7 @@ import json
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from typing import Final, NamedTuple
 from urllib.parse import urlsplit
@@ -17,6 +17,7 @@ from benchmarks import process_usage
 from benchmarks.many.shop import FULL, TABLES, row_sql
 from benchmarks.many.views import VIEWS, store_lines, view_lines
 from benchmarks.views.process import events
+from cdc.alarms.rules import prometheus_rules
 from cdc.errors import HeadwaterError
 from headwater import NotReachedError, StoppedError, Views
 from stack.child_process import Process
@@ -31,6 +32,7 @@ from tests.soak.load import Load
 from tests.soak.picture import Fault
 from tests.soak.samples import Measured, Sampler
 from tests.support.commands.deployment import Deployment
+from tests.support.servers.prometheus import Prometheus
 from tests.support.waiting import wait_until
 
 NAME: Final = "soak"
@@ -53,13 +55,20 @@ Watch = Callable[[str], None]
 """Hears what is being done."""
 
 
-class Soaked(NamedTuple):
-    """What was measured and found. ``transactions`` were committed, ``failed`` ones met a source
-    that was away."""
+class Work(NamedTuple):
+    """What a soak is told to do. ``quiet``: no faults, and no alarm may fire."""
 
     minutes: int
     rate_per_s: float
     seed: int
+    quiet: bool = False
+
+
+class Soaked(NamedTuple):
+    """What was measured and found. ``transactions`` were committed, ``failed`` ones met a source
+    that was away."""
+
+    work: Work
     samples: Sequence[Sample]
     faults: Sequence[Fault]
     transactions: int
@@ -67,19 +76,21 @@ class Soaked(NamedTuple):
     findings: Sequence[str]
 
 
-def soak(home: Path, minutes: int, rate_per_s: float, seed: int, watch: Watch) -> Soaked:
+def soak(home: Path, work: Work, watch: Watch) -> Soaked:
     """Run it on servers of its own below ``home``, where logs and states stay."""
     watch("starting servers")
     with settings(home, [NEWEST], stores=True) as found:
         deployed = _deploy(found[NEWEST])
         with _running(deployed, watch):
-            return _under_load(deployed, minutes, rate_per_s, seed, watch)
+            return _under_load(deployed, work, watch)
 
 
 class _Deployed(NamedTuple):
     target: Target
     deployment: Deployment
     measured: Measured
+    ports: Sequence[int]
+    """Of the metrics."""
 
 
 def _deploy(setting: Setting) -> _Deployed:
@@ -125,6 +136,7 @@ def _deploy(setting: Setting) -> _Deployed:
         Target(NAME, setting, stores, Embedded(state, NAME), dsn, capture, apply),
         deployment,
         Measured(NAME, setting.bootstrap, capture, apply, ports[1], state, lake),
+        ports,
     )
 
 
@@ -144,38 +156,44 @@ def _running(deployed: _Deployed, watch: Watch) -> Iterator[None]:
         target.state.clear()
 
 
-def _under_load(
-    deployed: _Deployed, minutes: int, rate_per_s: float, seed: int, watch: Watch
-) -> Soaked:
-    target = deployed.target
+def _under_load(deployed: _Deployed, work: Work, watch: Watch) -> Soaked:
+    target, (minutes, rate_per_s, seed, quiet) = deployed.target, work
     load, sampler = Load(target.dsn, rate_per_s, FULL, seed), Sampler(deployed.measured)
-    load.start()
-    sampler.start()
     faults: list[Fault] = []
     findings: list[str] = []
-    try:
-        for number, name in enumerate(plan(minutes, seed)):
-            _until(target, sampler, number + FIRST_FAULT_S / 60)
-            watch(f"minute {number + 1} of {minutes}: {name}")
-            faults.append(Fault(sampler.minute, name))
-            FAULTS[name](target)
-        _until(target, sampler, minutes)
-        load.end()
-        watch("the last changes arrive")
-        _await_views(deployed)
-        samples = sampler.end()
-        watch("comparing views")
-        findings += verified(_VIEWS, deployed.deployment)
-        findings += _ended(deployed)
-    except (AssertionError, HeadwaterError, psycopg.Error) as error:
-        findings.append(f"minute {sampler.minute:.1f}: {type(error).__name__}: {error}")
-        load.end()
-        samples = sampler.samples
+    with ExitStack() as stack:
+        if quiet:
+            home = deployed.deployment.home / "prometheus"
+            alarms = Prometheus(home, prometheus_rules(), deployed.ports)
+            stack.enter_context(closing(alarms))
+        load.start()
+        sampler.start()
+        try:
+            for number, name in enumerate([] if quiet else plan(minutes, seed)):
+                _until(target, sampler, number + FIRST_FAULT_S / 60)
+                watch(f"minute {number + 1} of {minutes}: {name}")
+                faults.append(Fault(sampler.minute, name))
+                FAULTS[name](target)
+            _until(target, sampler, minutes)
+            if quiet:
+                fired = alarms.fired(minutes)
+                findings += (f"{code} has fired" for code in sorted(fired))
+            load.end()
+            watch("the last changes arrive")
+            _await_views(deployed)
+            samples = sampler.end()
+            watch("comparing views")
+            findings += verified(_VIEWS, deployed.deployment)
+            findings += _ended(deployed)
+        except (AssertionError, HeadwaterError, psycopg.Error) as error:
+            findings.append(f"minute {sampler.minute:.1f}: {type(error).__name__}: {error}")
+            load.end()
+            samples = sampler.samples
     findings += growth(samples, minutes)
     findings += _stopped(deployed.target.apply.log)
     if load.written < _RATE_PART * rate_per_s * 60 * minutes:
         findings.append(f"only {load.written} transactions were committed; {load.error}")
-    return Soaked(minutes, rate_per_s, seed, samples, faults, load.written, load.failed, findings)
+    return Soaked(work, samples, faults, load.written, load.failed, findings)
 
 
 def _until(target: Target, sampler: Sampler, minute: float) -> None:

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime
 from pathlib import Path
 from typing import NamedTuple
+from urllib.parse import quote
 
 from jobs.spark.jars import cache_directory
 from stack.ports import free_port
@@ -89,6 +90,13 @@ class Prometheus:
             alert = Alert(one["state"], since_s, one["labels"])
             found.setdefault(one["labels"]["code"], []).append(alert)
         return found
+
+    def fired(self, minutes: int) -> set[str]:
+        """Codes of the alarms that fired at some time of the last ``minutes``."""
+        query = f'count by (code) (count_over_time(ALERTS{{alertstate="firing"}}[{minutes + 1}m]))'
+        status, text = get(self.port, f"/api/v1/query?query={quote(query)}")
+        assert status == 200, text
+        return {one["metric"]["code"] for one in json.loads(text)["data"]["result"]}
 
     def _answers(self) -> bool:
         assert self._process.poll() is None, "Prometheus has ended"
