@@ -21,7 +21,7 @@ from jobs.generations.view_state import ViewState
 from jobs.sinks.contract import COMMIT_LSN, DELETED
 from jobs.without_mirrors.dead_letters.parking import Parking
 from jobs.without_mirrors.evaluation import Model
-from jobs.without_mirrors.snapshot_rows import read_before
+from jobs.without_mirrors.snapshot_rows import RECORD, read_before
 
 
 class Folding:
@@ -56,7 +56,7 @@ class Folding:
     def nothing(self, name: str) -> pa.Table:
         """What no records of a table amount to."""
         if name not in self._empty:
-            none = self._spark.createDataFrame([], _RECORD)
+            none = self._spark.createDataFrame([], RECORD)
             self._empty[name] = nothing(self._models[name], none)
         return self._empty[name]
 
@@ -84,6 +84,3 @@ class Folding:
         )
         records = self._parking.history(records)
         return deletions(self._models[table], records, self._spark.createDataFrame(keys))
-
-
-_RECORD = "key binary, value binary, topic string, partition int, offset bigint"

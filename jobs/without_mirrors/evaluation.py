@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import cached_property
 
@@ -99,7 +99,12 @@ class Applier:
     partitions bring of the time before it is left out from then on: it would come to rows that
     the store does not hold any more. A store that keeps ``every`` change finds its place for it,
     and is given TRUNCATE among the rows.
+
+    ``fills``: the last batch had values from a late row of a snapshot, so that it is likely that
+    the next one has gaps, too.
     """
+
+    fills = False
 
     def __init__(
         self,
@@ -128,6 +133,11 @@ class Applier:
         """Whether a change was applied before, or may have been, that is newer."""
         return self._newest is None or position < self._newest
 
+    def learn(self, newest: Callable[[], Position]) -> None:
+        """The newest change that was applied before, where it is not known."""
+        if self._newest is None:
+            self._newest = newest()
+
     def is_news(self, position: Position, deletes: bool) -> bool:
         """Whether an event is not left out anyway: ``news_of`` has the same rule."""
         begin = max(self._truncated, self._begin)
@@ -139,6 +149,7 @@ class Applier:
         generation = ":".join(filter(None, (self._state.generation, step)))
         batch = Batch(self._view, generation, number, counted.keys)
         self._apply(held, counted, batch)
+        self.fills = False
         if self._newest is not None and counted.newest is not None:
             self._newest = max(self._newest, counted.newest)
         return batch

@@ -3,9 +3,10 @@
 Where a table joins the stream, its rows come from another process than its changes: a row read at
 L can stand behind its delete, which was committed after L. Within a batch the position tells. In a
 later batch only the store could, and one that keeps nothing of a deleted row would take it back.
-So the topic is read once more, up to that batch, for what is deleted in the end; but only if a
-delete was applied that is newer than the oldest row of a snapshot in the batch, and that the store
-may have forgotten.
+So the changes before that batch are asked for what is deleted in the end
+(``jobs.without_mirrors.earlier_changes``); but only if a delete was applied that is newer than the
+oldest row of a snapshot in the batch, and that the store may have forgotten. Of a store whose rows
+expire it is the same with every change.
 
 A store that keeps every change has no place for a delete of a row that it never had. It is given
 the row, and once more what has deleted it.
@@ -76,9 +77,9 @@ class ForgottenDeletes:
 
 
 class Returning:
-    """Takes late rows of snapshots from batches. ``before`` gives the rows that all records before
+    """Takes late rows of snapshots from batches. ``before`` gives the rows that all changes before
     a batch amount to. Of a row that was read less than ``fresh_s`` ago the store remembers every
-    delete that came after."""
+    delete that came after. One whose rows ``expires`` remembers other changes no longer."""
 
     def __init__(
         self,
@@ -86,15 +87,17 @@ class Returning:
         before: Callable[[int], DataFrame],
         forgotten: ForgottenDeletes,
         fresh_s: float = 0.0,
+        expires: bool = False,
     ) -> None:
-        self._key, self._before = tuple(key), before
+        self._key, self._before, self._expires = tuple(key), before, expires
         self._forgotten, self._fresh_us = forgotten, fresh_s * 1e6
 
     def without(self, rows: DataFrame, counted: Account, number: int) -> DataFrame:
-        """The batch's rows without those that were deleted before it, at a later position."""
+        """The batch's rows without those that were deleted before it, at a later position, or have
+        expired since."""
         if self._may_hold(counted):
             rows = self._left(rows, number)
-        self._forgotten.applied(counted.deleted)
+        self._forgotten.applied(counted.newest if self._expires else counted.deleted)
         return rows
 
     def deleted_again(self, rows: DataFrame, counted: Account, number: int) -> DataFrame:
@@ -121,11 +124,10 @@ class Returning:
             self._forgotten.learn(_NOWHERE if newest is None else Position(*newest))
 
     def _left(self, rows: DataFrame, number: int) -> DataFrame:
-        event = F.col(EVENT)
-        deleted = F.col(DELETED) & ~event["op"].isin(SNAPSHOT, TRUNCATE)
+        is_gone = F.lit(True) if self._expires else F.col(DELETED)
         gone = (
             self._before(number)
-            .where(deleted)
+            .where(is_gone & ~F.col(EVENT)["op"].isin(SNAPSHOT, TRUNCATE))
             .select(
                 *(F.col(quoted(name)) for name in self._key),
                 F.col(COMMIT_LSN).alias(_LSN),

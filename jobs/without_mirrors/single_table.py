@@ -25,6 +25,7 @@ from jobs.without_mirrors.column_names import Names
 from jobs.without_mirrors.dead_letters.bisection import Poison, isolate
 from jobs.without_mirrors.dead_letters.parking import Parking
 from jobs.without_mirrors.dead_letters.topic import LetterBox
+from jobs.without_mirrors.earlier_changes import EarlierChanges, Places
 from jobs.without_mirrors.evaluation import Applier, Model, evaluate
 from jobs.without_mirrors.incompatible_schema import no_longer, refuse_rewritten
 from jobs.without_mirrors.late_snapshot_rows import ForgottenDeletes, Returning
@@ -61,6 +62,7 @@ class FoldedKeeper:
         self._topic = table_topic(config.source.name, definition.schema, definition.table)
         self._model: Model | None = None
         self._applier: Applier | None = None
+        self._earlier = EarlierChanges(self._records_between)
         self._descriptions = Descriptions(broker, config.source.name, definition)
         self._names = Names(broker, config.source.name, definition, state)
         limit = config.apply.dlq_limit
@@ -87,7 +89,7 @@ class FoldedKeeper:
         assert self._model is not None
         if self._descriptions.changed():
             self._learn()
-        view, earlier = self._model.view, partial(self._records_before, number)
+        view, earlier = self._model.view, partial(self._changes_before, number)
         begin = self._state.batch_begin(number)
         name, source = self._definition.name, self._config.source.name
 
@@ -102,7 +104,9 @@ class FoldedKeeper:
         def is_news(_topic: str, position: Position, deletes: bool) -> bool:
             return applier.is_news(position, deletes)
 
-        return self._parking.through(records, end, attempt, self._isolate, is_news)
+        applied = self._parking.through(records, end, attempt, self._isolate, is_news)
+        self._earlier.rest()
+        return applied
 
     @property
     def _every(self) -> bool:
@@ -113,6 +117,7 @@ class FoldedKeeper:
         return self._parking.parked
 
     def close(self) -> None:
+        self._earlier.release()
         self._parking.close()
         self._broker.close()  # a batch that ends when its view has ended may have connected again
 
@@ -141,28 +146,37 @@ class FoldedKeeper:
         return None
 
     def _returning(self, again: bool) -> Returning:
-        """Delta keeps nothing of a row that was deleted, other stores do for a day. What comes
-        ``again``, or after an outage, may be a row whose delete any store has forgotten."""
+        """Delta keeps nothing of a row that was deleted, other stores do for a day, and of one that
+        has expired none does. What comes ``again``, or after an outage, may be a row whose delete
+        any store has forgotten."""
         checkpoint = self._state.checkpoint
         ago_s = committed_ago_s(checkpoint, time.time()) if is_started(checkpoint) else None
         if ago_s is not None and (again or ago_s > _OUTAGE_S):
             ago_s = math.inf
         delta = self._config.store(self._definition.store).kind == "delta"
+        declared = self._config.views.get(self._definition.name)
+        expires = declared is not None and declared.ttl_s > 0
         lasts_s = 0.0 if delta or again else _REMEMBERED_S
+        if declared is not None and expires:
+            lasts_s = min(lasts_s, declared.ttl_s)
         fresh_s = max(0.0, lasts_s - self._config.snapshot.max_age_s)  # from its LSN to its reading
         forgotten = ForgottenDeletes(lasts_s, ago_s)
-        return Returning(self._definition.key, self._rows_before, forgotten, fresh_s)
+        return Returning(self._definition.key, self._rows_before, forgotten, fresh_s, expires)
 
     def _rows_before(self, number: int) -> DataFrame:
-        """What the topic's records before a batch amount to, as far as Kafka has them."""
+        """What the topic's changes before a batch amount to, as far as Kafka has them."""
         assert self._model is not None
-        return self._model.rows(self._records_before(number))
+        return self._model.rows(self._changes_before(number))
 
-    def _records_before(self, number: int) -> DataFrame:
-        topic, beginning = self._topic, self._state.beginning()
-        at = batch_offsets(self._state.checkpoint, number - 1)[topic] if number else {}
-        records = read_before(self._spark, self._config.kafka, self._broker, topic, beginning, at)
-        return self._parking.history(records)
+    def _changes_before(self, number: int) -> DataFrame:
+        at = batch_offsets(self._state.checkpoint, number - 1)[self._topic] if number else {}
+        return self._parking.history(self._earlier.before(at))
+
+    def _records_between(self, begin: Places, end: Places) -> DataFrame:
+        beginning, kafka = self._state.beginning(), self._config.kafka
+        return read_before(
+            self._spark, kafka, self._broker, self._topic, beginning, end, since=begin
+        )
 
     def _isolate(self, flowing: DataFrame, error: BaseException, at_most: int) -> list[Poison]:
         self._learn()  # else events of a version that is described since would be poison, too

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Final
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -22,6 +24,8 @@ from jobs.sinks.contract import COMMIT_LSN, DELETED, ORDINAL
 from jobs.without_mirrors.evaluation import Model
 from jobs.without_mirrors.fold import EVENT
 
+RECORD: Final = "key binary, value binary, topic string, partition int, offset bigint"
+"""What is read of a record of the Kafka source."""
 _OF_TRUNCATE = f'"op":"{TRUNCATE}"'
 """Stands in every TRUNCATE, and in few other events: those alone are parsed to find it."""
 
@@ -47,12 +51,13 @@ def read_before(
     topic: str,
     beginning: Beginning | None,
     at: Mapping[int, int],
+    since: Mapping[int, int] = MappingProxyType({}),
 ) -> DataFrame:
-    """The records of a topic below the offsets ``at``, by partition, of a stream that begins at
-    ``beginning``; as far as Kafka has them."""
+    """The records of a topic below the offsets ``at``, by partition, and not below ``since``, of a
+    stream that begins at ``beginning``; as far as Kafka has them."""
     first = {} if beginning is None else beginning.offsets.get(topic, {})
     kept = broker.beginning_offsets([topic])[topic]
-    low = {partition: max(begin, first.get(partition, 0)) for partition, begin in kept.items()}
+    low = {p: max(begin, first.get(p, 0), since.get(p, 0)) for p, begin in kept.items()}
     high = {partition: max(begin, at.get(partition, 0)) for partition, begin in low.items()}
     return read_topics(spark, kafka, {topic: low}, {topic: high})
 

@@ -15,14 +15,6 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.types import (
-    BinaryType,
-    IntegerType,
-    LongType,
-    StringType,
-    StructType,
-    TimestampType,
-)
 
 from cdc.config import Config
 from cdc.errors import ViewError
@@ -40,19 +32,9 @@ from jobs.without_mirrors.dead_letters.parked_keys import without
 from jobs.without_mirrors.dead_letters.topic import LetterBox
 from jobs.without_mirrors.evaluation import Applier, Model, evaluate
 from jobs.without_mirrors.late_snapshot_values import apply_records
-from jobs.without_mirrors.snapshot_rows import read_before
+from jobs.without_mirrors.snapshot_rows import RECORD, read_before
 from jobs.without_mirrors.table_descriptions import described
 from views.spark.resolution import resolve
-
-_RECORD = (
-    StructType()
-    .add("key", BinaryType())
-    .add("value", BinaryType())
-    .add("topic", StringType())
-    .add("partition", IntegerType())
-    .add("offset", LongType())
-    .add("timestamp", TimestampType())
-)
 
 
 class Outcome(NamedTuple):
@@ -206,4 +188,4 @@ def _frame(spark: SparkSession, letters: list[Letter]) -> DataFrame:
         )
         for one in letters
     ]
-    return spark.createDataFrame(rows, _RECORD)
+    return spark.createDataFrame(rows, f"{RECORD}, timestamp timestamp")

@@ -18,10 +18,8 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import (
     ArrayType,
-    BinaryType,
     BooleanType,
     DateType,
-    IntegerType,
     LongType,
     StringType,
     StructType,
@@ -39,18 +37,11 @@ from jobs.spark.column_types import columns_of
 from jobs.spark.event_values import widens
 from jobs.without_mirrors.evaluation import Model
 from jobs.without_mirrors.fold import EVENT
+from jobs.without_mirrors.snapshot_rows import RECORD
 from views.spark.resolution import ResolvedView
 from views.spark.view import View
 from views.table_versions import TableVersion
 
-_RECORD = (
-    StructType()
-    .add("key", BinaryType())
-    .add("value", BinaryType())
-    .add("topic", StringType())
-    .add("partition", IntegerType())
-    .add("offset", LongType())
-)
 _CONTROL = (
     StructType()
     .add(DELETED, BooleanType())
@@ -102,7 +93,7 @@ class LiveView:
                 (bytearray(key), bytearray(value), "source", 0, number)
                 for number, (key, value) in enumerate(events)
             ]
-            rows = model.rows(self._spark.createDataFrame(records, _RECORD)).drop(EVENT)
+            rows = model.rows(self._spark.createDataFrame(records, RECORD)).drop(EVENT)
             self._apply(rows, len(events))
         if gone:
             self._apply(self._deletes(lsn, gone), len(gone))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from pathlib import Path
 
 import pytest
@@ -11,7 +10,10 @@ from pyspark.sql import DataFrame, SparkSession
 from cdc.events.codes import PLACEHOLDER
 from jobs.generations.declaration import declared
 from jobs.generations.view_state import Beginning, open_state
+from jobs.without_mirrors.batch_counts import Account
+from jobs.without_mirrors.batch_part import Part
 from jobs.without_mirrors.evaluation import Applier, evaluate
+from jobs.without_mirrors.late_snapshot_rows import ForgottenDeletes, Returning
 from jobs.without_mirrors.late_snapshot_values import apply_records
 from tests.support.events.events import Record, delete, event, kafka_frame, snapshot, truncate
 from tests.support.views.parked_view import model_of
@@ -28,24 +30,36 @@ class Batches:
         self._model = model_of(sql)
         self.sink = RecordingSink()
         self._seen = list[Record]()
+        self.evaluated = list[Part | None]()
         self.restart()
 
-    def restart(self, beginning: Beginning | None = None) -> None:
+    def restart(
+        self, beginning: Beginning | None = None, returning: Returning | None = None
+    ) -> None:
         """As a new process goes on from the view's state and store."""
         state = open_state(self._root / "v", declared(self._definition), beginning)
         state.checkpoint.mkdir(exist_ok=True)
         created = self.sink.prepare(self._model.columns, self._definition.key)
-        self._applier = Applier("v", state, self.sink, created)
+        self._applier = Applier("v", state, self.sink, created, returning)
 
     def apply(self, *records: Record) -> None:
         self._number += 1
         frame = kafka_frame(self._spark, records, len(self._seen))
-        evaluated, before = partial(evaluate, self._model), self._before
-        apply_records(self._model.view, frame, self._number, self._applier, evaluated, before)
+        self.evaluated.clear()
+        apply_records(
+            self._model.view, frame, self._number, self._applier, self._evaluate, self._before
+        )
         self._seen += records
+
+    def rows_before(self, _number: int) -> DataFrame:
+        return self._model.rows(self._before())
 
     def _before(self) -> DataFrame:
         return kafka_frame(self._spark, self._seen)
+
+    def _evaluate(self, records: DataFrame, part: Part | None) -> tuple[DataFrame, Account]:
+        self.evaluated.append(part)
+        return evaluate(self._model, records, part)
 
     def live(self) -> dict[int, object]:
         return {key: row["body"] for key, row in self.sink.values().items()}
@@ -156,3 +170,39 @@ def test_what_is_newer_than_all_before_it_is_given_to_the_store_at_once(
     batches.apply(read(50, 4, "of 50"), put(110, 4))
     assert batches.live() == dict.fromkeys(range(1, 5), "of 50")
     assert len(batches.sink.batches) == 4
+
+
+def test_a_process_learns_once_what_was_applied_before_it(
+    quickly: SparkSession, tmp_path: Path
+) -> None:
+    """A batch with late rows that follows another one is evaluated once less."""
+    batches = Batches(quickly, tmp_path, "select id, body, n from t where n > 0")
+    batches.apply(put(90, 1, "of 90"))
+    batches.restart()
+    batches.apply(read(95, 2, "of 95"), put(100, 2))
+    assert batches.evaluated == [None, Part.WHOLE]
+    batches.apply(read(98, 3, "of 98"), put(101, 3))
+    assert batches.evaluated == [Part.WHOLE, Part.WHOLE], "100 is newer"
+    batches.apply(read(105, 4, "of 105"), put(110, 4))
+    assert batches.evaluated == [Part.WHOLE]
+    batches.apply(put(120, 5, "of 120"))
+    assert batches.evaluated == [None]
+    batches.restart()
+    batches.apply(read(121, 6, "of 121"), put(130, 6))
+    batches.apply(read(131, 7, "of 131"), put(132, 7))
+    assert batches.evaluated == [Part.WHOLE], "nothing before is newer"
+    assert batches.live() == {
+        1: "of 90", 2: "of 95", 3: "of 98", 4: "of 105", 5: "of 120", 6: "of 121", 7: "of 131"
+    }  # fmt: skip
+
+
+def test_a_row_that_has_expired_does_not_come_back_as_it_was(
+    quickly: SparkSession, tmp_path: Path
+) -> None:
+    batches = Batches(quickly, tmp_path, "select id, body, n from t")
+    forgotten = ForgottenDeletes(0.0, None)
+    batches.restart(None, Returning(("id",), batches.rows_before, forgotten, 0.0, expires=True))
+    batches.apply(put(90, 1, "of 90"), put(90, 2, "of 90"), read(50, 3, "of 50"))
+    batches.sink.rows.clear()
+    batches.apply(read(50, 1, "of 50"), read(50, 4, "of 50"), put(100, 2, "of 100"))
+    assert batches.live() == {2: "of 100", 4: "of 50"}

@@ -21,6 +21,7 @@ from cdc.lsn import Position
 from jobs.generations.declaration import declared
 from jobs.generations.view_state import open_state
 from jobs.sinks.stores import open_sink
+from jobs.without_mirrors.earlier_changes import EarlierChanges
 from jobs.without_mirrors.evaluation import Applier, Model, evaluate
 from jobs.without_mirrors.late_snapshot_rows import ForgottenDeletes, Returning
 from jobs.without_mirrors.late_snapshot_values import apply_records
@@ -168,7 +169,9 @@ class View:
         return self._model.rows(self._records_before())
 
     def _records_before(self) -> DataFrame:
-        return kafka_frame(self.spark, self._seen)
+        """Without rows of snapshots, as they are kept."""
+        seen = EarlierChanges(lambda *_: kafka_frame(self.spark, self._seen))
+        return seen.before({0: len(self._seen)})
 
     def apply(self, records: list[Record], seen: list[Record]) -> None:
         self._seen = seen
