@@ -41,14 +41,15 @@ def archive() -> Path:
         found = path.stat() if path.is_file() else None
         stamp = found and (found.st_size, found.st_mtime_ns)
         digest.update(f"{path}\0{stamp}\0".encode())
-    return Path(sys.prefix) / "share" / "headwater" / f"spark-{digest.hexdigest()[:16]}.jsa"
+    environment = Path(sys.prefix).resolve()  # by whichever link it was reached
+    return environment / "share" / "headwater" / f"spark-{digest.hexdigest()[:16]}.jsa"
 
 
 def _class_path() -> list[Path]:
     """Every jar a driver of this environment starts with: those we add, and Spark's own."""
     spec = find_spec("pyspark")
     package = str(spec and spec.origin)
-    spark = Path(os.environ.get("SPARK_HOME") or Path(package).parent)
+    spark = Path(os.environ.get("SPARK_HOME") or Path(package).resolve().parent)
     added = [cache_directory() / "jars" / jar.path for jar in locked("spark")]
     return [*added, *sorted((spark / "jars").glob("*.jar"))]
 

@@ -29,6 +29,17 @@ def test_nothing_is_said_to_a_jvm_where_no_archive_was_built(environment: Path) 
     assert class_archive.options() == ""
 
 
+def test_an_environment_has_one_archive_by_whichever_link_it_is_reached(
+    environment: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = class_archive.archive()
+    environment.mkdir()
+    link = environment.parent / "link"
+    link.symlink_to(environment)
+    monkeypatch.setattr(sys, "prefix", str(link))
+    assert class_archive.archive() == first
+
+
 @pytest.mark.usefixtures("environment")
 def test_an_archive_is_named_in_quotes_to_a_jvm() -> None:
     path = class_archive.archive()
