@@ -36,7 +36,8 @@ SETTINGS: Final[Mapping[str, Mapping[str, str]]] = {
     "postgres": {"max_wal_size": "8GB", "checkpoint_timeout": "30min"},
     # Nor is its file written anew meanwhile, each time that it has become twice as large.
     "redis": {"auto-aof-rewrite-percentage": "0"},
-    # As its vendor ships it: the servers of `headwater up` do without the second compiler.
+    # As their vendors ship them: the servers of `headwater up` do without the second compiler.
+    "kafka": {JVM_OPTIONS: "-XX:+UseG1GC"},
     "opensearch": {JVM_OPTIONS: "-XX:+UseG1GC"},
 }
 _DATABASE: Final = "bench"

@@ -10,7 +10,7 @@ import uuid
 from collections.abc import Mapping
 from pathlib import Path
 
-from stack.jvm import JVM_OPTIONS, java_command
+from stack.jvm import FAST_START, JVM_OPTIONS, java_command
 from stack.ports import HOST
 from stack.server import Launch, Place, Traits, ask, run_step, without
 
@@ -59,7 +59,7 @@ class Kafka:
     def prepare(self, place: Place) -> Launch:
         place.directory.mkdir(parents=True, exist_ok=True)
         given = dict(place.settings)
-        options = given.pop(JVM_OPTIONS, "").split()
+        options = given.pop(JVM_OPTIONS, FAST_START).split()
         properties = _write_properties(place, given)
         environ = without(os.environ, self.traits.environ_prefixes)
         java = java_command(place.directory, "kafka", [*_HEAP, *options])

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import shutil
 import signal
+import sys
 import tempfile
 import uuid
 from collections.abc import Iterator
@@ -19,9 +20,13 @@ from hypothesis import settings
 from jobs.state.server.location import OUTSIDE
 from stack import servers as stack_servers
 from stack.guardian import Guardian
-from stack.jvm import FAST_START, JVM_OPTIONS
 from stack.servers import Endpoints
 from tests.support.servers.postgres import fresh_database
+
+# Python keeps what it has compiled, also where it is told not to: the lanes, the commands under
+# test and Spark's workers are hundreds of processes, and each would compile the same again.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 
 pytest_plugins = [
     "tests.support.durations",
@@ -40,7 +45,7 @@ settings.load_profile("repeated")
 _SETTINGS = {
     "postgres": {"fsync": "off", "max_connections": "200", "wal_sender_timeout": "30s"},
     # A test that looks at a compacted log does not wait 15 s for the cleaner.
-    "kafka": {"log.cleaner.backoff.ms": "200", JVM_OPTIONS: FAST_START},
+    "kafka": {"log.cleaner.backoff.ms": "200"},
 }
 
 

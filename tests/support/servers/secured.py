@@ -35,7 +35,6 @@ from kafka.admin import (
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from stack import servers
-from stack.jvm import FAST_START, JVM_OPTIONS
 from stack.ports import HOST, free_port
 from stack.postgres import client_binaries
 from tests.support.servers.postgres import fresh_database
@@ -185,7 +184,6 @@ def broker(
     _write_key_store(fronts, store, store_password)
     secured = f"{HOST}:{free_port(set())}"
     settings = {
-        JVM_OPTIONS: FAST_START,
         "listeners": f"TLS://{secured}",
         "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,TLS:SASL_SSL",
         "listener.name.tls.sasl.enabled.mechanisms": _SCRAM,

@@ -19,7 +19,6 @@ from cdc.kafka.security import Security
 from jobs.spark.java import find_java
 from jobs.without_mirrors.views import apply_views
 from stack import servers
-from stack.jvm import FAST_START, JVM_OPTIONS
 from stack.ports import HOST, free_port
 from tests.support.commands.deployment import Deployment
 from tests.support.servers.lent_jvm import Lender
@@ -50,7 +49,6 @@ def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
     scram, plain_tls = (f"{HOST}:{port}" for port in ports)
     login = "org.apache.kafka.common.security"
     settings = {
-        JVM_OPTIONS: FAST_START,
         "listeners": f"SCRAM://{scram},TLS://{plain_tls}",
         "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,"
         "SCRAM:SASL_PLAINTEXT,TLS:SASL_SSL",
