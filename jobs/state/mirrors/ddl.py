@@ -176,10 +176,11 @@ class _Mirror:
         if not told and self._has_rows():
             raise _RefillError(f"what its new column {sent.name} has in older rows is not told")
         column = describe_column(self._types, self._state, found.attribute, self._published(sent))
-        column = replace(column, name=sent.name, missing=found.missing, treatment=sent.treatment)
-        default = ""
-        if found.missing is not None:
-            default = f" default {literal(found.missing)}::{column.sql}"
+        missing = found.missing
+        if missing is not None and (kept := column.kept_text):
+            missing = kept(missing.encode()).decode()
+        column = replace(column, name=sent.name, missing=missing, treatment=sent.treatment)
+        default = "" if missing is None else f" default {literal(missing)}::{column.sql}"
         self._alter(f"add column {column.declaration}{default}")
         if default:
             self._alter(f"alter column {column.quoted} drop default")

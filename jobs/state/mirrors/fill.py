@@ -2,7 +2,8 @@
 
 A temporary slot gives an LSN L and a snapshot that sees what was committed below it; what is at or
 above L comes with the stream. The rows go from one server to the other as they are: in binary form
-where both sides have the same types, else as text. Columns that are to be treated are, on the way.
+where both sides have the same types, else as text. Columns that are to be treated are, on the way,
+and those whose type the state database lacks get the text that events have.
 A mirror is filled beside the one that is there, if any, and takes its place and its indexes in the
 same transaction: a fill that is killed has changed nothing.
 """
@@ -189,7 +190,7 @@ class _Table:
         self._state.execute(f"alter table {beside} {positions}".encode())
         kind = "p" if table.partitioned else "r"
         select = select_rows(reader, shape, kind, self._source.publication_name)
-        treat = {at: c.treatment.function() for at, c in enumerate(shape.columns) if c.treatment}
+        treat = _texts(shape, table)
         form = "binary" if is_binary(table) and not treat else "text"
         names = ", ".join(column.quoted for column in table.stored)
         rows = 0
@@ -208,6 +209,17 @@ class _Table:
         positions = f"alter {LSN} drop default, alter {ORDINAL} drop default"
         self._state.execute(f"alter table {beside} {positions}".encode())
         return rows
+
+
+def _texts(shape: Relation, table: MirrorTable) -> dict[int, Callable[[bytes], bytes]]:
+    """By its place, what makes the text that the mirror has of one that the source gives."""
+    found = {}
+    for at, (column, held) in enumerate(zip(shape.columns, table.stored, strict=True)):
+        if column.treatment:
+            found[at] = column.treatment.function()
+        elif make := held.kept_text:
+            found[at] = make
+    return found
 
 
 def is_binary(table: MirrorTable) -> bool:

@@ -9,14 +9,14 @@ constraint that the source adds later does not stop a row.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Final
 
 from cdc.lsn import Position
 from cdc.protocol.relation import TypeInfo
 from cdc.source.postgres import identifier
-from jobs.state.values.value_forms import Form, form
+from jobs.state.values.value_forms import Form, form, kept_text
 
 MIRROR_SCHEMA, TOMBSTONE_SCHEMA, TYPE_SCHEMA = "mirror", "tombstones", "types"
 LSN, ORDINAL = "__lsn", "__ordinal"
@@ -37,8 +37,8 @@ class MirrorColumn:
 
     ``generated`` is the expression that the mirror computes it by; empty for one that events carry.
     ``collation`` is SQL, empty for the default. ``fault`` says why text of it does not compare as
-    in the source, ``is_text`` that the state database does not know its type and keeps its text: a
-    view may show such a column, and not compute with it.
+    in the source, ``is_text`` that the state database does not know its type and keeps the text
+    that events have: a view may show such a column, and not compute with it.
     """
 
     name: str
@@ -68,7 +68,14 @@ class MirrorColumn:
     @property
     def form(self) -> Form:
         """How SQL reads it out of an event."""
+        if self.kept_text is not None:
+            return Form(self.sql)
         return form(self.type, self.typmod, self.sql)
+
+    @property
+    def kept_text(self) -> Callable[[bytes], bytes] | None:
+        """What makes the text that the mirror keeps of PostgreSQL's, where they differ."""
+        return kept_text(self.type) if self.is_text else None
 
     @property
     def declaration(self) -> str:

@@ -7,10 +7,12 @@ as text and converted by an expression, or rewritten before by Python (``value_t
 
 from __future__ import annotations
 
+import json
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from cdc.events.values.encoder import TEXT_KINDS
+from cdc.events.values.encoder import TEXT_KINDS, encoder
 from cdc.protocol.relation import TypeInfo
 from jobs.state.values.value_texts import Reader, reader
 
@@ -42,6 +44,17 @@ _LISTS: Final = ("vector", "halfvec")
 """The JSON is the text already, but not where its numbers were made texts."""
 _REWRITTEN: Final = frozenset(
     ("point", "line", "lseg", "box", "path", "polygon", "circle", "hstore", "sparsevec")
+)
+_OBJECTS: Final = "hstore"
+"""A type whose text in events is another one than PostgreSQL's: a JSON object."""
+_TEXTS_OF: Final = TypeInfo(
+    1009,
+    "pg_catalog",
+    "_text",
+    "array",
+    "array",
+    -1,
+    TypeInfo(25, "pg_catalog", "text", "base", "text"),
 )
 _COMMON_DIGITS: Final = 2
 
@@ -84,6 +97,22 @@ def form(type: TypeInfo, typmod: int, column: str) -> Form:
         rewrite = reader(type, typmod) if base in _LISTS else None
         return Form("text", f"({_TEXTS[base]})::{column}", rewrite)
     return Form(column)
+
+
+def kept_text(type: TypeInfo) -> Callable[[bytes], bytes] | None:
+    """From PostgreSQL's text to the one that events have, for the values of a type that the state
+    database lacks: views show that text. None where it is the same, for all types that can be
+    lacking but hstore, and arrays of it."""
+    if (type.element or type).base != _OBJECTS:
+        return None
+    encode, made = encoder(type, -1), reader(_TEXTS_OF, -1) if type.element else None
+    assert encode is not None, "no integer"
+
+    def kept(text: bytes) -> bytes:
+        value = json.loads(encode(text))
+        return (made(value) if made else value).encode()
+
+    return kept
 
 
 def _rewritten(type: TypeInfo, typmod: int, column: str) -> Form:

@@ -8,7 +8,7 @@ import pytest
 
 from cdc.events.values.encoder import encoder
 from cdc.protocol.relation import TypeInfo
-from jobs.state.values.value_forms import form
+from jobs.state.values.value_forms import form, kept_text
 from jobs.state.values.value_texts import parse_image, reader, rewritten
 
 
@@ -99,6 +99,30 @@ def float_free(text: str) -> str:
 def test_what_is_not_of_the_form_is_an_error(type: TypeInfo, typmod: int, value: object) -> None:
     with pytest.raises((ValueError, TypeError, KeyError)):
         reader(type, typmod)(value)
+
+
+HSTORE = base("hstore")
+
+
+@pytest.mark.parametrize(
+    ("type", "text", "kept"),
+    [
+        (HSTORE, r'"a"=>"1", "b c"=>NULL, "q\"\\"=>"ü"', r'{"a":"1","b c":null,"q\"\\":"ü"}'),
+        (HSTORE, "", "{}"),
+        (array(HSTORE), r'{"\"a\"=>\"1\"",NULL}', r'{"{\"a\":\"1\"}",NULL}'),
+        (array(HSTORE), r'[0:0]={"\"a\"=>\"1\""}', r'[0:0]={"\"a\"=>\"1\""}'),
+    ],
+)
+def test_a_type_that_the_state_database_lacks_is_kept_as_events_have_it(
+    type: TypeInfo, text: str, kept: str
+) -> None:
+    made = kept_text(type)
+    assert made is not None
+    assert made(text.encode()).decode() == kept
+
+
+def test_most_types_have_one_text() -> None:
+    assert [kept_text(base("citext")), kept_text(array(base("ltree")))] == [None, None]
 
 
 def test_an_image_keeps_the_digits_of_its_numbers() -> None:

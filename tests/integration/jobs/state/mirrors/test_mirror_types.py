@@ -188,6 +188,34 @@ def test_what_the_state_database_does_not_know_is_text(setting: MirrorSetting) -
     setting.assert_equal(LABEL)
 
 
+def test_an_hstore_that_the_state_database_lacks_is_the_json_of_events(
+    setting: MirrorSetting,
+) -> None:
+    """Of rows that were filled, that were streamed, and that are older than the column."""
+    one = """'"a"=>"1", "b c"=>NULL'"""
+    setting.execute(
+        "create type hstore",  # no extension: the state database cannot have it
+        f"create function hstore_in(cstring) returns hstore {INTERNAL} as 'textin'",
+        f"create function hstore_out(hstore) returns cstring {INTERNAL} as 'textout'",
+        "create type hstore (input = hstore_in, output = hstore_out)",
+        "create table t (id int primary key, h hstore, list hstore[])",
+        f"insert into t values (1, {one}, array[{one}, null]::hstore[])",
+    )
+    setting.stream()
+    setting.fill(LABEL)
+    setting.execute("insert into t select 2, h, list from t")
+    setting.catch_up()
+    setting.execute(
+        f"alter table t add later hstore default {one}", "update t set id = 3 where id = 2"
+    )
+    setting.catch_up()
+    held = setting.state.execute(
+        b'select h, list[1], list[2], later from mirror."public.t" order by id'
+    )
+    wanted = '{"a":"1","b c":null}'
+    assert held.fetchall() == [(wanted, wanted, None, wanted)] * 2
+
+
 def test_generated_columns_are_computed_or_told(setting: MirrorSetting) -> None:
     setting.execute(
         "create function f(int) returns int immutable language sql as 'select $1 + 1'",
