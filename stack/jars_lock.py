@@ -17,6 +17,8 @@ KAFKA = "4.1.0"
 OPENSEARCH = "2.19.6"
 DELTA = "4.4.0"
 DEBEZIUM = "3.7.0.Final"
+HADOOP = "3.5.0"  # as in the pyspark package
+AWS_SDK = "2.35.4"  # as Hadoop's
 
 # Servers: resolved with everything they depend on at run time.
 WHOLE = {
@@ -58,6 +60,16 @@ WHOLE = {
     ],
 }
 
+# What Hadoop's client of S3 uses of Amazon's SDK, of which the whole is half a gigabyte. Netty and
+# the rest are in the pyspark package.
+_S3_MODULES = (
+    *("annotations", "apache-client", "arns", "auth", "aws-core", "aws-query-protocol"),
+    *("aws-xml-protocol", "checksums", "checksums-spi", "crt-core", "endpoints-spi", "http-auth"),
+    *("http-auth-aws", "http-auth-aws-eventstream", "http-auth-spi", "http-client-spi"),
+    *("identity-spi", "json-utils", "metrics-spi", "netty-nio-client", "profiles"),
+    *("protocol-core", "regions", "retries", "retries-spi", "s3", "s3-transfer-manager"),
+    *("sdk-core", "sts", "third-party-jackson-core", "utils", "utils-lite"),
+)
 _LOG4J = "org.apache.logging.log4j:log4j-slf4j-impl:2.24.3"
 
 # Exactly these files, beside what is resolved above.
@@ -87,6 +99,11 @@ EXACT = {
         "org.apache.commons:commons-pool2:2.13.1",
         # Sets the mode of a local file by itself: Hadoop's own starts a process for it.
         "com.globalmentor:hadoop-bare-naked-local-fs:0.1.0",
+        f"org.apache.hadoop:hadoop-aws:{HADOOP}",
+        *(f"software.amazon.awssdk:{module}:{AWS_SDK}" for module in _S3_MODULES),
+        "software.amazon.eventstream:eventstream:1.0.1",
+        "org.reactivestreams:reactive-streams:1.0.4",
+        "software.amazon.s3.analyticsaccelerator:analyticsaccelerator-s3:1.3.1",
     ],
     # A Java compiler that is itself a jar: with only a Java runtime OpenSearch still starts.
     "compiler": ["org.eclipse.jdt:ecj:3.42.0"],

@@ -26,7 +26,8 @@ from cdc.source.selection import parse_pattern
 from cdc.tls import certificates, client_context
 from headwater.check.finding import Finding
 from headwater.check.store_places import ask_folder, ask_redis, names_taken
-from jobs.sinks.delta.bucket import SCHEMES, ask_bucket
+from jobs.sinks.delta.bucket import ask_bucket
+from jobs.spark.object_store import is_in_s3
 
 _TIMEOUT_S: Final = 5.0
 _STORE: Final = "{store}"
@@ -88,7 +89,7 @@ def _fault(store: Store, spark: Mapping[str, str]) -> _Fault | None:
         case Redis():
             return _connection_fault(store.url, 6379) or _refused(partial(ask_redis, store))
         case Delta():
-            if store.path.startswith(SCHEMES):
+            if is_in_s3(store.path):
                 return _refused(partial(ask_bucket, store.path, spark))
             return _folder_fault(store.path)
         case Postgres():

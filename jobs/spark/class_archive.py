@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Final
 
 from cdc.errors import StackError
-from jobs.spark.jars import cache_directory, locked
+from jobs.spark.jars import LOG_STORE, cache_directory, locked
 from jobs.spark.java import java_in_use
 
 _QUIET: Final = "-Xlog:cds=off -Xlog:cds+dynamic=off"
@@ -51,7 +51,7 @@ def _class_path() -> list[Path]:
     package = str(spec and spec.origin)
     spark = Path(os.environ.get("SPARK_HOME") or Path(package).resolve().parent)
     added = [cache_directory() / "jars" / jar.path for jar in locked("spark")]
-    return [*added, *sorted((spark / "jars").glob("*.jar"))]
+    return [*added, LOG_STORE, *sorted((spark / "jars").glob("*.jar"))]
 
 
 def options() -> str:

@@ -34,11 +34,11 @@ def no_room(error: BaseException) -> str:
     """What the system says of the disk, if that is what ``error`` is about; else nothing."""
     if isinstance(error, OSError) and error.errno in _NO_ROOM:
         return os.strerror(error.errno)
-    thrown = list(_thrown(error))
-    if not thrown:
+    java = list(thrown(error))
+    if not java:
         found = _OF_RUST.search(str(error))
         return found[1] if found else ""
-    for name, message in thrown:
+    for name, message in java:
         if _FILES.fullmatch(name) and (said := told_no_room(message)):
             return said
         if name == _SPILLS and (spilt := _OF_SPILLS.search(message)):
@@ -55,7 +55,7 @@ def told_no_room(message: str) -> str:
     return found[1] if found else ""
 
 
-def _thrown(error: BaseException) -> Iterator[tuple[str, str]]:
+def thrown(error: BaseException) -> Iterator[tuple[str, str]]:
     """The classes of Java's exceptions behind one of Python's, and what each says."""
     python: Any = error
     for _ in range(_DEEPEST):

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
 
 LOCK = Path(__file__).with_name("jars.lock")
+LOG_STORE = Path(__file__).with_name("s3-log-store.jar")
+"""Ours, of ``S3LogStore.java``, by ``python -m stack.log_store``; no set but Spark's has it."""
 _PARALLEL = 4  # downloads at a time: more gains nothing on one connection
 _TRIES = 3
 _TIMEOUT_S = 60
@@ -74,7 +76,7 @@ def jars(set_name: str, advance: Advance | None = None) -> list[Path]:
     missing = [jar for jar in wanted if not (cache / jar.path).is_file()]
     if missing:
         _download(missing, cache, len(wanted), advance or (lambda _done, _all: None))
-    return [cache / jar.path for jar in wanted]
+    return [*(cache / jar.path for jar in wanted), *([LOG_STORE] if set_name == "spark" else [])]
 
 
 def _download(missing: Sequence[Jar], cache: Path, total: int, advance: Advance) -> None:

@@ -30,6 +30,7 @@ from jobs.spark.gateway import start_jvm
 from jobs.spark.heap import driver_heap, memory
 from jobs.spark.jars import jars as jars_of
 from jobs.spark.java import find_java
+from jobs.spark.object_store import settings as with_s3
 from jobs.spark.security import CLOSED, ENCRYPTED, LOOPBACK, STANDALONE, refuse_no_secret
 from jobs.spark.text_udf import register
 
@@ -143,7 +144,7 @@ def open_session(
     given = _given()
     master = given.get("spark.master", master)
     _check_master(master)
-    wanted = {**_own(master, jars), **_SETTINGS, **settings}
+    wanted = {**_own(master, jars), **_SETTINGS, **with_s3(os.environ, settings)}
     wanted |= {**given, **_OURS}
     refuse_no_secret(master, wanted)
     builder = SparkSession.builder.appName(name).master(master)

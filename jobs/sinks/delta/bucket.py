@@ -1,25 +1,24 @@
-"""Whether a bucket of S3 lets a Delta store be written, asked without Spark.
-
-Credentials are those of ``apply.spark``, if it has some, else what Amazon's tools find:
-environment, profile, web identity, the role of a container or machine.
+"""A bucket of S3: whether a Delta store can be written there, asked without Spark, and what its
+refusals mean, whoever asked.
 """
 
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 from uuid import uuid4
 
-from cdc.errors import SinkError
+from cdc.errors import HeadwaterError, RetryableError, SinkError
+from jobs.spark.disk_full import thrown
+from jobs.spark.object_store import HADOOP, settings
 
 if TYPE_CHECKING:
     from pyarrow.fs import S3FileSystem
 
-SCHEMES: Final = ("s3a://", "s3://")
 _TIMEOUT_S: Final = 5
-_HADOOP: Final = "spark.hadoop.fs.s3a."
 _GIVEN: Final = {
     "access_key": "access.key",
     "secret_key": "secret.key",
@@ -28,15 +27,26 @@ _GIVEN: Final = {
     "endpoint_override": "endpoint",
 }
 _TOGETHER: Final = ("access_key", "secret_key")
-_DENIED: Final = ("ACCESS_DENIED", "INVALID_ACCESS_KEY_ID", "SIGNATURE_DOES_NOT_MATCH")
 _RIGHTS: Final = "s3:ListBucket, s3:GetObject, s3:PutObject and s3:DeleteObject"
+_DENIED: Final = re.compile(
+    r"ACCESS_DENIED|INVALID_ACCESS_KEY_ID|SIGNATURE_DOES_NOT_MATCH"  # of Arrow
+    r"|403 Forbidden|lacked the necessary privileges"  # of delta-rs
+    r"|AccessDeniedException"  # of Hadoop
+)
+_NONE: Final = re.compile(r"NoAuthWithAWSException|CredentialInitializationException")
+_MISSING: Final = re.compile(r"<Code>NoSuchBucket</Code>|UnknownStoreException")
+_AWAY: Final = re.compile(
+    r"NETWORK_CONNECTION|error sending request|50[0234] [A-Z]|429 Too Many"
+    r"|java\.net\.\w+Exception|ConnectTimeoutException|HttpHostConnectException|SocketTimeout"
+    r"|AWSServiceThrottledException|AWSStatus500Exception"
+)
 
 
 def ask_bucket(path: str, spark: Mapping[str, str]) -> None:
     """Write an object below ``path`` and delete it; ``spark`` are the settings of ``apply.spark``.
     Where there was no such folder yet, the empty object stays that stands for one.
 
-    Raises ``SinkError`` for a bucket that does not exist, does not answer or refuses that.
+    Raises ``HeadwaterError`` for a bucket that does not exist, does not answer or refuses that.
     """
     from pyarrow.fs import FileType
 
@@ -53,15 +63,16 @@ def ask_bucket(path: str, spark: Mapping[str, str]) -> None:
             stream.write(b"headwater check")
         files.delete_file(probe)
     except (OSError, ValueError) as error:
-        raise _refused(f"cannot {doing} bucket {bucket}", str(error)) from None
+        raise _refused(f"cannot {doing} bucket {bucket}", error) from None
 
 
 def _files(spark: Mapping[str, str]) -> S3FileSystem:
     from pyarrow.fs import AwsStandardS3RetryStrategy, S3FileSystem
 
-    endpoint = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
-    given: dict[str, Any] = {"endpoint_override": endpoint} if endpoint else {}
-    given |= {to: spark[_HADOOP + of] for to, of in _GIVEN.items() if _HADOOP + of in spark}
+    said = settings(os.environ, spark)
+    given: dict[str, Any] = {
+        to: said[HADOOP + of] for to, of in _GIVEN.items() if HADOOP + of in said
+    }
     if not given.keys() >= set(_TOGETHER):  # Hadoop passes over a half, and looks elsewhere
         given = {
             name: one for name, one in given.items() if name not in (*_TOGETHER, "session_token")
@@ -75,10 +86,24 @@ def _files(spark: Mapping[str, str]) -> S3FileSystem:
     )
 
 
-def _refused(what: str, said: str) -> SinkError:
-    if any(code in said for code in _DENIED):
+def _refused(what: str, error: Exception) -> HeadwaterError:
+    said = (str(error).strip().splitlines() or [""])[0][:200]
+    return fault_of_s3(what, error) or SinkError(f"{what}: {said}")
+
+
+def fault_of_s3(what: str, error: Exception) -> HeadwaterError | None:
+    """What S3 said to one of its clients, or that it said nothing; None where that is not known.
+    Java's exceptions are told by their classes: what they say may quote values."""
+    java = " ".join(name for name, _ in thrown(error))
+    said = java or str(error)
+    if _NONE.search(said):
+        hint = "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE, see docs/delta.md"
+        return SinkError(f"{what}: no credentials for S3 were found", hint)
+    if _DENIED.search(said):
         return SinkError(f"{what}: access denied", f"allow its credentials {_RIGHTS} there")
-    if "NETWORK_CONNECTION" in said:
+    if _MISSING.search(said):
+        return SinkError(f"{what}: the bucket does not exist", "create it, or correct the path")
+    if _AWAY.search(said):
         hint = "correct AWS_ENDPOINT_URL or fs.s3a.endpoint, or check the network"
-        return SinkError(f"{what}: no answer from S3", hint)
-    return SinkError(f"{what}: {(said.strip().splitlines() or [''])[0][:200]}")
+        return RetryableError(f"{what}: no answer from S3", hint)
+    return None

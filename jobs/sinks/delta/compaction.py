@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 from deltalake import DeltaTable
 from deltalake.exceptions import CommitFailedError
 
-from jobs.sinks.delta.delta_reader import folder_of, opened
+from jobs.sinks.delta.delta_reader import folder_of, is_local, opened
 from jobs.sinks.delta.log import adds, commit, joined, keep_short, staged
 
 RUN_BYTES: Final = 32 << 20
@@ -33,7 +33,7 @@ def join_files(path: str, least: int) -> int | None:
 
     0 also where somebody else wrote meanwhile. None for a table that is Spark's to look after.
     """
-    table = opened(path)
+    table = opened(path) if is_local(path) else None
     if table is None:
         return None
     files = pa.table(table.get_add_actions())

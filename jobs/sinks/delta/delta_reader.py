@@ -1,7 +1,7 @@
 """Delta tables read by delta-rs, in the driver's own process: no Spark job, milliseconds.
 
-Of tables on this machine's file systems alone: of others Spark knows how to reach them. And of
-tables whose features it knows: the others are Spark's as well.
+Of tables on this machine's file systems and in S3: of others Spark alone knows how to reach them.
+And of tables whose features it knows: the others are Spark's as well.
 """
 
 from __future__ import annotations
@@ -14,7 +14,9 @@ from urllib.parse import unquote, urlsplit
 
 import pyarrow as pa
 from deltalake import DeltaTable, QueryBuilder
-from deltalake.exceptions import DeltaError
+from deltalake.exceptions import DeltaError, TableNotFoundError
+from py4j.java_gateway import is_instance_of
+from py4j.protocol import Py4JJavaError
 from pyspark import SparkContext
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import (
@@ -33,6 +35,8 @@ from pyspark.sql.types import (
 
 from cdc.errors import SinkError
 from jobs.sinks.arrow import python_values
+from jobs.sinks.delta.bucket import fault_of_s3
+from jobs.spark.object_store import is_in_s3, place_options
 
 _FEATURES: Final = frozenset(
     {"appendOnly", "changeDataFeed", "deletionVectors", "invariants", "timestampNtz"}
@@ -43,6 +47,7 @@ _KEYS: Final[tuple[type[DataType], ...]] = (
     *(DateType, TimestampType, TimestampNTZType),
 )
 """Equal to both alike; of NaN they think differently."""
+_TEMPORARY: Final = "software.amazon.awssdk.auth.credentials.AwsSessionCredentials"
 _LISTED: Final = 7
 """Tables for writers of older versions have none of the others, or say so by a property."""
 
@@ -68,20 +73,60 @@ def is_absent(path: str) -> bool:
     return is_local(path) and not (folder_of(path) / "_delta_log").exists()
 
 
+def table_at(path: str) -> DeltaTable:
+    """The newest version of a table on this machine or in S3. Raises what delta-rs raises, and
+    ``SinkError`` where there are no credentials."""
+    return DeltaTable(path, storage_options=_options(path) if is_in_s3(path) else None)
+
+
+def _options(path: str) -> dict[str, str]:
+    try:
+        return _of_hadoop(path)
+    except Py4JJavaError as error:
+        raise fault_of_s3(f"Delta table {path}", error) or error from error
+
+
+def _of_hadoop(path: str) -> dict[str, str]:
+    """The place and the credentials that this process's Spark has for a path in S3. Temporary ones
+    last some minutes at least."""
+    context: Any = SparkContext._active_spark_context
+    place = context._jvm.org.apache.hadoop.fs.Path(path)
+    files = place.getFileSystem(context._jsc.hadoopConfiguration())
+    shared = files.getS3AInternals().shareCredentials("delta-rs")
+    try:
+        keys = shared.resolveCredentials()
+    finally:
+        shared.close()
+    found = {
+        "AWS_ACCESS_KEY_ID": str(keys.accessKeyId()),
+        "AWS_SECRET_ACCESS_KEY": str(keys.secretAccessKey()),
+    }
+    if is_instance_of(context._gateway, keys, _TEMPORARY):
+        found["AWS_SESSION_TOKEN"] = str(keys.sessionToken())
+    settings = files.getConf()
+    return {**found, **place_options(lambda name: settings.get(f"fs.s3a.{name}"))}
+
+
 def folder_of(path: str) -> Path:
     """Where a table on this machine is."""
     return Path(unquote(urlsplit(path).path)) if path.startswith("file:/") else Path(path)
 
 
 def opened(path: str) -> DeltaTable | None:
-    """The table, None if it is not here, or is one of those that are left to Spark."""
-    if not is_local(path):
+    """The table, None if it is not here, or is one of those that are left to Spark.
+
+    Raises ``RetryableError`` for S3 that does not answer, ``SinkError`` if it refuses."""
+    if not (is_local(path) or is_in_s3(path)):
         return None
     try:
-        table = DeltaTable(path)
+        table = table_at(path)
         protocol, metadata = table.protocol(), table.metadata()
-    except (DeltaError, OSError):  # Spark says what it is
+    except TableNotFoundError:
         return None
+    except (DeltaError, OSError) as error:
+        if is_in_s3(path) and (found := fault_of_s3(f"Delta table {path}", error)):
+            raise found from error
+        return None  # Spark says what it is
     if metadata.partition_columns:  # whose values are texts in the log, in names of folders
         return None
     if protocol.min_writer_version < _LISTED:

@@ -17,10 +17,12 @@ from pyspark.sql.types import StructType, TimestampNTZType
 from cdc.config import Delta, View
 from cdc.errors import HeadwaterError, RetryableError, SinkError, ViewError
 from jobs.sinks.batch_writer import until
+from jobs.sinks.delta.bucket import fault_of_s3
 from jobs.sinks.delta.delta_reader import is_absent, opened, sizes_of
 from jobs.sinks.schema_evolution import paths, quoted
 from jobs.spark.disk_full import no_room
 from jobs.spark.faults import translate
+from jobs.spark.object_store import hadoops, is_in_s3
 
 KEY_PROPERTY = "headwater.key"
 GENERATION_PROPERTY = "headwater.generation"
@@ -59,7 +61,7 @@ class Layout(NamedTuple):
 
 def live_path(config: Delta, view: str) -> str:
     """The table that people read."""
-    return f"{config.path.rstrip('/')}/{view}"
+    return f"{hadoops(config.path).rstrip('/')}/{view}"
 
 
 def apart_path(config: Delta, view: str, generation: int) -> str:
@@ -222,22 +224,27 @@ def _attempt(view: str, path: str, action: Callable[[], _T]) -> _T:
     except AnalysisException as error:
         raise refused(view, path, error) from error
     except Py4JJavaError as error:
-        raise full(view, path, error) or _failed(view, path, error) from error
+        raise known_fault(view, path, error) or _failed(view, path, error) from error
     except OSError as error:
+        if found := known_fault(view, path, error):
+            raise found from error
         if error.errno is None:
             raise
-        raise full(view, path, error) or SinkError(
+        raise SinkError(
             f"view {view}: Delta table {path}: {error.strerror or error}",
             "check the folder and the rights of this user",
         ) from error
 
 
-def full(view: str, path: str, error: Exception) -> RetryableError | None:
-    """The fault of a disk without room, None if ``error`` is another. The table is as it was: what
-    was written so far is not in its log."""
+def known_fault(view: str, path: str, error: Exception) -> HeadwaterError | None:
+    """What ``error`` is: a disk without room, or S3 that does not answer or refuses; None if it is
+    another. The table is as it was: what was written so far is not in its log."""
+    where = f"view {view}: Delta table {path}"
+    if is_in_s3(path) and (found := fault_of_s3(where, error)):
+        return found
     if said := no_room(error):
         return RetryableError(
-            f"view {view}: Delta table {path}: no disk space ({said})",
+            f"{where}: no disk space ({said})",
             "free space on its disk and on the disk of Spark's local files",
         )
     return None

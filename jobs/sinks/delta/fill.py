@@ -19,7 +19,7 @@ from pyspark.sql.types import LongType, StructField, StructType
 from cdc.errors import SinkError
 from jobs.sinks.contract import COMMIT_LSN, ORDINAL
 from jobs.sinks.delta.delta_reader import first_line, is_plain, opened
-from jobs.sinks.delta.errors import full
+from jobs.sinks.delta.errors import known_fault
 from jobs.sinks.delta.history.arrow_order import as_columns
 from jobs.sinks.delta.small_merge import null_keys
 from jobs.sinks.row_errors import unkeyed
@@ -85,7 +85,7 @@ def _append(
             raise faults[0] from None
         if not isinstance(error, (DeltaError, OSError)):
             raise
-        if found := full(view, path, error):
+        if found := known_fault(view, path, error):
             raise found from error
         raise SinkError(f"view {view}: Delta table {path}: {first_line(error)}") from error
 

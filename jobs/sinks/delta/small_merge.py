@@ -26,8 +26,8 @@ from cdc.lsn import Position
 from jobs.batch.thresholds import FEW_BYTES, FEW_ROWS, SMALL_TABLE_BYTES
 from jobs.sinks.arrow import python_values
 from jobs.sinks.contract import COMMIT_LSN, COMMITTED_AT, DELETED, ORDINAL, UNCHANGED
-from jobs.sinks.delta.delta_reader import bytes_of, first_line, read, writable
-from jobs.sinks.delta.errors import full
+from jobs.sinks.delta.delta_reader import bytes_of, first_line, read, table_at, writable
+from jobs.sinks.delta.errors import known_fault
 from jobs.sinks.delta.transactions import Transaction
 from jobs.sinks.row_errors import TOLD
 
@@ -73,7 +73,7 @@ def lacks_rows(path: str, rows: pa.Table, key: Sequence[str]) -> bool:
     """Whether the table has no row to take an unchanged value from, of one of ``rows`` at least."""
     keeping = rows.filter(pc.and_(_unchanged(rows), pc.invert(rows.column(DELETED))))
     first, *_ = key
-    held = read(DeltaTable(path), pa.schema([rows.schema.field(name) for name in key]))
+    held = read(table_at(path), pa.schema([rows.schema.field(name) for name in key]))
     held = held.filter(pc.is_in(held.column(first), keeping.column(first)))
     return not _tuples(keeping, key) <= _tuples(held, key)
 
@@ -104,7 +104,7 @@ def merge(
         f" s.{COMMIT_LSN} and coalesce(t.{ORDINAL}, 0) < s.{ORDINAL}))"
     )
     try:
-        table = DeltaTable(path)
+        table = table_at(path)
         if transaction is not None and _has(table, transaction):
             return
         (
@@ -128,7 +128,7 @@ def merge(
             "let only this view write the table",
         ) from error
     except (DeltaError, OSError) as error:
-        if found := full(view, path, error):
+        if found := known_fault(view, path, error):
             raise found from error
         raise SinkError(f"view {view}: Delta table {path}: {first_line(error)}") from error
 

@@ -24,8 +24,8 @@ from pyspark.sql.types import StructType
 from cdc.errors import RetryableError, SinkError
 from jobs.batch.thresholds import FEW_BYTES, FEW_ROWS, HISTORY_CHANGES, SMALL_TABLE_BYTES
 from jobs.sinks.contract import COMMIT_LSN, COMMITTED_AT, OP, ORDINAL
-from jobs.sinks.delta.delta_reader import bytes_of, first_line, stream, writable
-from jobs.sinks.delta.errors import full
+from jobs.sinks.delta.delta_reader import bytes_of, first_line, stream, table_at, writable
+from jobs.sinks.delta.errors import known_fault
 from jobs.sinks.delta.history.arrow_order import (
     Change,
     Ordered,
@@ -64,7 +64,7 @@ class SmallHistory:
         to name rows that lack a value, or where a TRUNCATE ends what a large table holds."""
         of = self._of
         with _told(of):
-            table = DeltaTable(of.path)
+            table = table_at(of.path)
             schema = self._schema(table)
             names = {field.name for field in CONTROL[of.history]}
             columns = pa.schema([field for field in schema if field.name not in names])
@@ -202,6 +202,6 @@ def _told(of: DeltaView) -> Iterator[None]:
             "let only this view write the table",
         ) from error
     except (DeltaError, OSError) as error:
-        if found := full(of.view, of.path, error):
+        if found := known_fault(of.view, of.path, error):
             raise found from error
         raise SinkError(f"view {of.view}: Delta table {of.path}: {first_line(error)}") from error

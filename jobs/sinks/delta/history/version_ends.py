@@ -22,7 +22,7 @@ from cdc.lsn import Position
 from jobs.sinks.contract import COMMIT_LSN, ORDINAL
 from jobs.sinks.delta.compaction import rows_left
 from jobs.sinks.delta.deletion_vectors import vector_file
-from jobs.sinks.delta.delta_reader import folder_of
+from jobs.sinks.delta.delta_reader import folder_of, is_local
 from jobs.sinks.delta.history.arrow_order import Key, keys_of
 from jobs.sinks.delta.log import adds, commit, keep_short, marked, staged
 from jobs.sinks.delta.transactions import Transaction
@@ -33,10 +33,12 @@ Version = tuple[Key, Position]
 
 
 def can_mark(table: DeltaTable) -> bool:
-    """Whether rows of the table may be marked as deleted, and nobody has to be told of each."""
+    """Whether rows of the table, which is on this machine, may be marked as deleted, and nobody has
+    to be told of each."""
     said = table.metadata().configuration
     return (
-        said.get("delta.enableDeletionVectors") == "true"
+        is_local(table.table_uri)
+        and said.get("delta.enableDeletionVectors") == "true"
         and _VECTORS in (table.protocol().writer_features or ())
         and said.get("delta.enableChangeDataFeed", "false") != "true"
         and said.get("delta.appendOnly", "false") != "true"
