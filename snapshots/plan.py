@@ -23,6 +23,7 @@ from cdc.errors import SourceError
 from cdc.protocol.relation import Relation, TypeInfo
 from cdc.source.catalog import published, relation
 from cdc.source.columns.excluded_columns import refuse_excluded
+from cdc.source.columns.recorded_treatments import refuse_unrecorded
 from cdc.source.columns.treated_columns import treated
 from cdc.source.errors import translated
 from cdc.source.postgres import Connection, identifier, literal
@@ -148,6 +149,7 @@ def plan_table(
     described = relation(conn, table.oid, types, source.publication_name, source.keys)
     refuse_excluded(source, described)
     described = treated(conn, described, source)
+    refuse_unrecorded(conn, source, described)
     row_filter = published(conn, table.oid, source.publication_name).row_filter
     bounded = _bounded(described, bounds)
     plan = TablePlan(table.oid, described, topic, row_filter, bounded, _leaves(conn, table))

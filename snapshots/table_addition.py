@@ -19,6 +19,7 @@ from cdc.kafka.marks import own_mark
 from cdc.kafka.topology import topic_specs
 from cdc.source.catalog import captured_tables, chosen_tables, relation
 from cdc.source.columns.excluded_columns import column_lists
+from cdc.source.columns.treated_columns import StreamColumns
 from cdc.source.postgres import Connection, connect
 from cdc.source.publication import add_tables, read_publication
 from cdc.source.selection import Table, parse_pattern
@@ -57,6 +58,8 @@ def join(
                 "use `headwater snapshot start` to read a table again, into a separate topic",
             )
         _refuse_unknown(conn, source, new)
+        if any(table.label in source.treated for table in new):  # and capture does not run
+            StreamColumns(source).begin(conn)
         ids = [one.id for one in begun]
         if new:
             ids.append(_publish(conn, config, new, published, options, observer))

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import TypeVar
 
+from cdc.config import Source
 from cdc.kafka.broker import Broker
 from cdc.topics import table_topic
 from jobs.sinks.contract import ViewRow
@@ -34,7 +35,6 @@ from verification.values.canonical_form import (
     row_canonicalizer,
     unpacked,
 )
-from verification.values.treated_values import UNTREATED, Treatments
 from verification.view_positions import Lacking, wait_until_applied
 from views.spark.view import MaintainedView, View
 from views.table_versions import TableVersion
@@ -75,14 +75,15 @@ class Verification:
         window: ChangeWindow | None = None,
         parked_keys: Callable[[SourceSnapshot], set[bytes]] | None = None,
         sample: Callable[[SourceSnapshot], set[bytes]] | None = None,
-        treatments: Treatments = UNTREATED,
+        settings: Source | None = None,
     ) -> None:
         """``scan`` is as of a ``Sink``. ``sample`` gives the packed keys to compare, each value as
         stores have it; without it all are. ``parked`` gives the view's dead letters. ``versions``
         are all of its table's, if it has one: what keys of events may be called. ``on_lacking`` may
         raise while the view is waited for. Of a ``SelectView``: ``window`` tells what changes have
         touched, by default as little as the log does by itself; ``parked_keys`` are the packed keys
-        of rows that wait. ``treatments`` are those of ``source.columns``."""
+        of rows that wait. ``settings`` say how columns are treated; None: none
+        is."""
         self._dsn, self._source, self._view = dsn, source, view
         self._publication = publication
         self._broker, self._scan = broker, scan
@@ -94,7 +95,7 @@ class Verification:
         self._report = Report(view.name)
         self._repair, self._parked, self._versions = repair, parked, versions
         self._on_lacking, self._parked_keys = on_lacking, parked_keys
-        self._sample, self._treatments = sample, treatments
+        self._sample, self._settings = sample, settings
         self._max_rounds = MAX_ROUNDS if sample is None else _SAMPLE_ROUNDS
         self._statement_ms = 0 if sample is None else _SAMPLE_STATEMENT_MS
         if isinstance(view, SelectView):
@@ -146,7 +147,7 @@ class Verification:
             timeout_s,
             on_step,
             self._statement_ms,
-            self._treatments,
+            self._settings,
         ) as source:
             self._on_step("reading the source")
             if first and self._sample is not None:

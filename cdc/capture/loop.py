@@ -87,12 +87,13 @@ class Capture:
         self._recorder = MarkWriter(config, start.identity, self._producer, pulse)
         self._reconnect = Reconnect(config.capture.reconnect_s, config.capture.silence_s)
         self._topics = Topics(config, self._broker, self._producer, self._record_topics)
+        self._columns = StreamColumns(self._source)
         self._describer = Describer(
             self._source.dsn,
             self._source.keys,
             self._topics.described,
             self._source.publication_name,
-            StreamColumns(self._source),
+            self._columns,
         )
         self._attnums = Attnums(self._broker, self._source.name)
         self._open: Session | None = None
@@ -226,6 +227,7 @@ class Capture:
         one may have published more, and it would be published again."""
         with asking(self._source.dsn) as conn:
             start = reconcile(self._config, conn, self._broker)
+            self._columns.begin(conn)
         searched_from = start.mark.searched_from
         starts = self._broker.beginning_offsets(sorted(start.ends))
         if records := unbounded(searched_from, starts, start.ends):

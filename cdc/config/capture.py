@@ -61,6 +61,11 @@ class Source(Section):
         rules = self.columns.get(label, {})
         return frozenset(name for name, rule in rules.items() if rule.kind == "exclude")
 
+    def is_lifted(self, label: str, name: str) -> bool:
+        """Whether a column of ``schema.table`` that was treated is to be published as it is."""
+        rule = self.columns.get(label, {}).get(name)
+        return rule is not None and rule.kind == "publish"
+
     @property
     def treated(self) -> dict[str, dict[str, Treatment]]:
         """How columns are treated, by ``schema.table`` and name; of tables with such alone."""
@@ -72,7 +77,7 @@ class Source(Section):
         return found
 
     def _treatment(self, rule: ColumnRule) -> Treatment | None:
-        if rule.kind == "exclude":
+        if rule.kind == "exclude" or rule.kind == "publish":
             return None
         if rule.kind != "hash":
             return Treatment(rule.kind, rule.argument)

@@ -7,7 +7,8 @@ from typing import Annotated, Any, Final, Literal, NamedTuple
 from pydantic import AfterValidator, PlainValidator
 
 _FORMS: Final = (
-    'write "exclude", "mask", "hash", { mask = "TEXT" }, { truncate = 4 } or { hash = "KEY" }'
+    'write "exclude", "mask", "hash", { mask = "TEXT" }, { truncate = 4 }, { hash = "KEY" }, or '
+    '"publish" for what is not to be treated any more'
 )
 _MASK: Final = "***"
 _LONGEST: Final = 1_000
@@ -18,7 +19,7 @@ class ColumnRule(NamedTuple):
     """``argument``: the text of a mask, the characters that are kept, the name of a key; empty for
     the newest one."""
 
-    kind: Literal["exclude", "mask", "truncate", "hash"]
+    kind: Literal["exclude", "mask", "truncate", "hash", "publish"]
     argument: str = ""
 
 
@@ -29,8 +30,8 @@ def _rule(value: Any) -> ColumnRule:
             raise ValueError(f"names {len(value)} treatments: {_FORMS}")
         ((kind, argument),) = value.items()
     match kind, argument:
-        case ("exclude", None):
-            return ColumnRule("exclude")
+        case ("exclude" | "publish", None):
+            return ColumnRule(kind)
         case ("mask", None):
             return ColumnRule("mask", _MASK)
         case ("mask", str(text)) if len(text) <= _LONGEST and "\0" not in text:
@@ -50,7 +51,7 @@ def _rule(value: Any) -> ColumnRule:
                 "there is no encryption: hash the column to compare values, or encrypt it in the "
                 f"application: {_FORMS}"
             )
-        case ("mask" | "hash" | "exclude", _):
+        case ("mask" | "hash" | "exclude" | "publish", _):
             raise ValueError(f"{kind} does not take that: {_FORMS}")
     if isinstance(value, dict):
         raise ValueError(f"no treatment is {kind!r}: {_FORMS}; put a table's name in quotes")

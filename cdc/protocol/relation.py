@@ -98,7 +98,8 @@ class Relation:
 def _form(column: Column) -> list[str | int]:
     kind = column.type
     collation = [column.collation] if column.collation else []
-    treatment = [f"treatment {column.treatment}"] if column.treatment else []
+    how = column.treatment
+    treatment: list[str | int] = [f"treatment {how}", how.of_name, how.of_typmod] if how else []
     return [column.name, kind.schema, kind.name, kind.base, column.typmod, *collation, *treatment]
 
 
@@ -106,7 +107,8 @@ def _describe_column(column: Column, key: tuple[str, ...]) -> dict[str, Any]:
     kind = column.type
     more: dict[str, Any] = {"collation": column.collation} if column.collation else {}
     if column.treatment is not None:
-        more |= {"treatment": str(column.treatment), "source_oid": column.treatment.of_type}
+        how = column.treatment
+        more |= {"treatment": str(how), "source_oid": how.of_type, "source_typmod": how.of_typmod}
     return {
         "name": column.name,
         "attnum": column.attnum,

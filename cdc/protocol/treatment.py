@@ -14,23 +14,30 @@ from functools import partial
 from typing import Literal
 
 Kind = Literal["mask", "truncate", "hash"]
+_KNOWN = b"headwater: a key of source.hash_keys"
 
 
 @dataclass(frozen=True, slots=True)
 class Treatment:
     """``argument`` is the text of a mask, the number of characters that are kept, or the name of
     the key that is hashed with; ``key`` is that key. ``of_type`` is the OID of the column's own
-    type, 0 where it is not known.
+    type, 0 where it is not known, ``of_name`` its name, and ``of_typmod`` its typmod.
     """
 
     kind: Kind
     argument: str
     key: bytes = field(default=b"", repr=False)
     of_type: int = 0
+    of_name: str = ""
+    of_typmod: int = -1
 
     def __str__(self) -> str:
-        """``hash 2026``: as ``<source>.__schemas`` tells it. Without the key."""
-        return f"{self.kind} {self.argument}"
+        """``mask ***``, ``hash 2026 0f3c...``: as ``<source>.__schemas`` tells it. A key is told by
+        its name and a fingerprint, by which another key of that name is noticed."""
+        words = f"{self.kind} {self.argument}"
+        if self.kind != "hash":
+            return words
+        return f"{words} {hmac.digest(self.key, _KNOWN, 'sha256').hex()[:16]}"
 
     def function(self) -> Callable[[bytes], bytes]:
         """Gives the value that may leave the source, for any bytes; called for every row."""

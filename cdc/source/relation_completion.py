@@ -191,13 +191,6 @@ class Describer:
     def _session(self) -> Connection:
         if self._conn is None:
             self._conn = connect(self._dsn)
-            try:
-                if self._columns is not None:
-                    with answered(self._conn):
-                        self._columns.begin(self._conn)
-            except BaseException:
-                self.close()
-                raise
         return self._conn
 
 

@@ -17,6 +17,7 @@ from cdc.source.columns.readable_columns import (
     readable_columns,
     select_grants,
 )
+from cdc.source.columns.recorded_treatments import recorded, recorded_faults
 from cdc.source.errors import translated
 from cdc.source.keys import key_faults
 from cdc.source.postgres import Connection, identifier
@@ -216,6 +217,10 @@ def publication(source: Source) -> Iterator[Finding]:
     if not source.tables:
         return
     lists = column_lists(source.conn, source.config.source, source.tables)
+    labels = {table.oid: table.label for table in source.tables}
+    was = recorded(source.conn, source.config.source) or ()
+    for fault in recorded_faults(source.config.source, labels, was):
+        yield Finding("error", "columns", fault)
     for label, treated in source.config.source.treated.items():
         said = ", ".join(f"{column} ({one})" for column, one in treated.items())
         yield Finding("ok", "columns", f"of {label} are treated: {said}")

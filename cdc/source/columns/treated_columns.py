@@ -3,7 +3,9 @@
 The publication has them as they are, and so has the WAL: whoever reads the source treats them on
 the way. ``cdc.protocol.treatment`` says how, a ``Relation`` which. Names are the configuration's,
 of the present; in the stream, where a column or its table may have been renamed since this process
-began, its ``attnum`` counts. What cannot be found is an error: nothing is sent as it is.
+began, its ``attnum`` counts, and what was treated before is recorded by it
+(``cdc.source.columns.recorded_treatments``). What cannot be found is an error: nothing is sent as
+it is.
 """
 
 from __future__ import annotations
@@ -17,16 +19,14 @@ from cdc.config import Source
 from cdc.errors import SourceError
 from cdc.protocol.relation import Column, Relation, TypeInfo
 from cdc.protocol.treatment import Treatment
-from cdc.source.catalog import TableFacts
+from cdc.source.catalog import TableFacts, chosen_tables
+from cdc.source.columns import recorded_treatments as records
 from cdc.source.errors import translated
 from cdc.source.postgres import Connection
 from cdc.source.relations import without
 from cdc.source.table_lookup import labels_now, table_oid
 
-_DROPPED: Final = (
-    "If it was dropped, remove its entry after capture has read all WAL from before the drop, or "
-    "remove the entry and run `headwater init --again`, which skips that WAL"
-)
+_DROPPED: Final = "If it was dropped, remove its entry"
 TEXT: Final = TypeInfo(25, "pg_catalog", "text", "base", "text")
 """What a treated value is."""
 _COLUMNS: Final = """
@@ -108,7 +108,9 @@ def with_treatment(column: Column, treatment: Treatment | None) -> Column:
     """The column as it is sent."""
     if treatment is None:
         return column
-    treatment = replace(treatment, of_type=column.type.oid)
+    kind, typmod = column.type, column.typmod
+    name = f"{kind.schema}.{kind.name}"
+    treatment = replace(treatment, of_type=kind.oid, of_name=name, of_typmod=typmod)
     return column._replace(type=TEXT, typmod=-1, key=False, collation="", treatment=treatment)
 
 
@@ -125,29 +127,58 @@ def table_named(conn: Connection, label: str) -> int:
 
 class StreamColumns:
     """What ``source.columns`` makes of the relations of the stream. For one process: it knows the
-    treated columns by their attnums, as they were when it began or first met a table."""
+    treated columns by their attnums, as they were when it began or first met a table, and those
+    that were treated before."""
 
     def __init__(self, source: Source) -> None:
         self._source, self._rules = source, source.treated
         self._known: dict[int, dict[int, Treatment]] = {}
         self._learnt: dict[int, set[str]] = {}
-        self._begun: set[str] = set()
+        self._recorded: dict[int, dict[int, str]] = {}
+        self._begun = False
 
     def begin(self, conn: Connection) -> None:
-        """Learn the columns that the configuration names, once. Raises ``SourceError`` for one that
-        is not there."""
-        for label in self._rules.keys() - self._begun:
+        """Learn the columns that the configuration names, once, and record them. Raises
+        ``SourceError`` for one that is not there, and for one that was treated and has no entry."""
+        if self._begun:
+            return
+        for label in self._rules:
             oid = table_named(conn, label)
             with translated(f"reading the columns of {label}"):
                 columns = conn.execute(_COLUMNS, (oid,)).fetchall()
             self._learn(oid, [(name, at) for name, at, _ in columns], self._rules[label])
             self._refuse_unknown(oid, label, self._rules[label], ())
-            self._begun.add(label)
+        self._compare(conn)
+        for oid, known in self._known.items():
+            self._record(conn, oid, known)
+        self._begun = True
+
+    def _compare(self, conn: Connection) -> None:
+        """With what was treated before; what the configuration lifts is treated no more."""
+        found = records.recorded(conn, self._source)
+        if found is None and self._rules:
+            raise SourceError(
+                "source.columns: the schema headwater has no table treated_column",
+                "run `headwater init`, which adds it",
+            )
+        tables = chosen_tables(conn, self._source)[0] if found else []
+        labels = {table.oid: table.label for table in tables}
+        if faults := "\n".join(records.recorded_faults(self._source, labels, found or ())):
+            raise SourceError(faults)
+        for one in records.lift(conn, self._source, labels, found or ()):
+            self._recorded.setdefault(one.oid, {})[one.attnum] = one.treatment
+
+    def _record(self, conn: Connection, oid: int, known: Mapping[int, Treatment]) -> None:
+        was = self._recorded.setdefault(oid, {})
+        if new := {at: one for at, one in known.items() if was.get(at) != str(one)}:
+            records.record(conn, self._source, oid, new)
+            was.update((at, str(one)) for at, one in new.items())
 
     def applied(self, conn: Connection, relation: Relation, facts: TableFacts) -> Relation:
         """The relation as it may be sent. Older WAL may have the table and its columns under other
         names, or be of a table that is a partition now. Raises ``SourceError``."""
-        if not self._source.columns:
+        recorded = self._recorded.get(relation.oid)
+        if not (self._source.columns or recorded):
             return relation
         labels = {relation.name, *labels_now(conn, relation.oid)}
         excluded = {name for label in labels for name in self._source.excluded(label)}
@@ -155,14 +186,31 @@ class StreamColumns:
         if rules:
             self._learn(relation.oid, [(name, at) for name, *_, at in facts.columns], rules)
         known = self._known.get(relation.oid, {})
-        if excluded or known or rules:
+        if excluded or known or rules or recorded:
             relation = without(relation, facts, excluded)
-        if not (known or rules):
-            return relation
-        self._refuse_unknown(relation.oid, relation.name, rules, relation.columns)
-        relation = self._treated(relation, facts, rules, known)
-        self._refuse_computed(conn, relation)
+        if known or rules:
+            self._refuse_unknown(relation.oid, relation.name, rules, relation.columns)
+            relation = self._treated(relation, facts, rules, known)
+            self._refuse_computed(conn, relation)
+            self._record(conn, relation.oid, known)
+        self._refuse_recorded(relation, facts)
         return relation
+
+    def _refuse_recorded(self, relation: Relation, facts: TableFacts) -> None:
+        """WAL of a column that was treated when it was written, and that nobody treats now."""
+        now = {name: attnum for name, *_, attnum in facts.columns}
+        was = self._recorded.get(relation.oid, {})
+        bare = [one for one in relation.columns if not one.treatment]
+        all_known = len(relation.columns) - len(bare) >= len(was)
+        numbers = {one.name: one.attnum or now.get(one.name) for one in bare if was}
+        found = [n for n, at in numbers.items() if at in was or (at is None and not all_known)]
+        if found:
+            raise SourceError(
+                f"source.columns: the WAL has changes of {relation.name} with "
+                f"{', '.join(sorted(found))}, which was treated, and has no entry now",
+                "add the entry again; or drop the slot with pg_drop_replication_slot, then run "
+                "`headwater init --again`, which skips that WAL",
+            )
 
     def _learn(
         self, oid: int, columns: Sequence[tuple[str, int]], rules: Mapping[str, Treatment]

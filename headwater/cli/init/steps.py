@@ -25,6 +25,7 @@ from cdc.kafka.topology import all_specs
 from cdc.lsn import format_lsn
 from cdc.source.catalog import captured_tables
 from cdc.source.columns.excluded_columns import column_lists
+from cdc.source.columns.treated_columns import StreamColumns
 from cdc.source.errors import translated
 from cdc.source.postgres import Connection, connect
 from cdc.source.publication import ensure_publication, read_publication, unpublished
@@ -87,6 +88,7 @@ def initialise(
         _prepare_schema(config, conn, observer)
         tables = captured_tables(conn, source)
         lists = column_lists(conn, source, tables)
+        StreamColumns(source).begin(conn)  # snapshots and mirrors treat what is recorded
         changed = ensure_publication(conn, source.publication_name, tables, lists)
         observer.step(f"publication {source.publication_name} {'set' if changed else 'fits'}")
         with Broker(config.kafka.bootstrap_servers, config.kafka) as broker:

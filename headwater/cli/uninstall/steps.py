@@ -18,7 +18,7 @@ from headwater.cli.uninstall.plan import Uninstall
 from jobs.state.server.database import delete_state
 from migrations.ddl_events import set_ddl_events
 
-_TABLES: Final = ("snapshot", "signal", "emit_topic")
+_TABLES: Final = ("snapshot", "signal", "emit_topic", "treated_column")
 """Those of the schema headwater whose rows name their source."""
 _THERE: Final = "select pg_catalog.to_regclass(%s) is not null"
 

@@ -161,7 +161,7 @@ def _compared(config: Config, view: str, timeout: float, limit: int, repair: boo
             parked=lambda: waiting(config, broker, view),
             versions=versions,
             on_lacking=watched(view_facts(config, broker), view, notice),
-            treatments=config.source.treated,
+            settings=config.source,
         ).run()
 
 

@@ -119,7 +119,7 @@ def compared(
             window=standing.window,
             parked_keys=standing.parked,
             sample=sample,
-            treatments=config.source.treated,
+            settings=config.source,
         ).run()
     if standing.repair is not None:
         report.awaiting = len(standing.repair.awaiting)

@@ -146,7 +146,8 @@ def describe_column(
     types: MirrorTypes, state: Connection, attribute: Attribute, published: Column
 ) -> MirrorColumn:
     """The mirror's column for one that events carry."""
-    if published.treatment is not None:  # its values are text, of no collation but the default one
+    how = published.treatment
+    if how is not None:  # its values are text, of no collation but the default one
         attribute = attribute._replace(type_oid=published.type.oid, typmod=-1, collation=0)
     found = types.column(attribute.type_oid, attribute.typmod)
     collation = types.collations.match(0 if found.is_text else attribute.collation)
@@ -163,7 +164,9 @@ def describe_column(
         fault=collation.fault,
         equals=equals[0] if equals else "=",
         one_text=has_one_text(published.type, published.typmod) and collation.deterministic,
-        treatment="" if published.treatment is None else str(published.treatment),
+        treatment="" if how is None else str(how),
+        source_oid=0 if how is None else how.of_type,
+        source_typmod=-1 if how is None else how.of_typmod,
     )
 
 

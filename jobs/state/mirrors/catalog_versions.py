@@ -15,6 +15,7 @@ from cdc.config import Source
 from cdc.errors import RetryableError
 from cdc.protocol.relation import Relation, TypeInfo
 from cdc.source.catalog import relation
+from cdc.source.columns.recorded_treatments import refuse_unrecorded
 from cdc.source.columns.treated_columns import treated
 from cdc.source.errors import translated
 from cdc.source.position import current_lsn
@@ -68,10 +69,11 @@ def read_ahead(
     which has its name now, ``described`` gives the versions that capture has described.
 
     Raises ``SourceError`` for what cannot be mirrored, ``RetryableError`` when the source is away
-    or DDL comes meanwhile.
+    or DDL comes meanwhile, and while capture treats columns otherwise than ``source.columns`` says.
     """
-    held = record.table
-    if not _differs(catalog, held, _version(catalog.shape(oid), 0)):
+    held, shape = record.table, catalog.shape(oid)
+    refuse_unrecorded(catalog.session, catalog.source, shape)
+    if not _differs(catalog, held, _version(shape, 0)):
         return None
     version = _read(catalog, oid)
     known = described().get(version.schema_id)

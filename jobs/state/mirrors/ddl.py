@@ -47,6 +47,11 @@ class _AddedColumn(NamedTuple):
     missing: str | None
 
 
+def _treated(column: MirrorColumn, sent: SentColumn) -> MirrorColumn:
+    how, oid, typmod = sent.treatment, sent.source_oid, sent.source_typmod
+    return replace(column, treatment=how, source_oid=oid, source_typmod=typmod)
+
+
 class _RefillError(Exception):
     """The mirror cannot follow; ``reason`` as of ``Refill``."""
 
@@ -155,7 +160,8 @@ class _Mirror:
 
     def _retyped(self, column: MirrorColumn, sent: SentColumn) -> MirrorColumn:
         found = self._at_present(sent)
-        if found is None or self._is_rewritten():
+        is_other = column.source_oid != sent.source_oid  # its texts may be other ones
+        if found is None or is_other or self._is_rewritten():
             raise _RefillError(f"its column {column.name} has another type")
         now = describe_column(self._types, self._state, found.attribute, self._published(sent))
         if (now.sql, now.collation) != (column.sql, column.collation):
@@ -164,7 +170,7 @@ class _Mirror:
             self._alter(f"alter column {column.quoted} type {now.sql}{collate}")
             if self._file() != file:
                 raise _RefillError(f"its column {column.name} has another type")
-        return replace(now, name=column.name, missing=column.missing, treatment=column.treatment)
+        return replace(_treated(now, sent), name=column.name, missing=column.missing)
 
     def _added(self, sent: SentColumn) -> MirrorColumn:
         found = self._at_present(sent)
@@ -179,7 +185,7 @@ class _Mirror:
         missing = found.missing
         if missing is not None and (kept := column.kept_text):
             missing = kept(missing.encode()).decode()
-        column = replace(column, name=sent.name, missing=missing, treatment=sent.treatment)
+        column = replace(_treated(column, sent), name=sent.name, missing=missing)
         default = "" if missing is None else f" default {literal(missing)}::{column.sql}"
         self._alter(f"add column {column.declaration}{default}")
         if default:

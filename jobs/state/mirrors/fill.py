@@ -26,6 +26,7 @@ from cdc.source import errors as source_errors
 from cdc.source import postgres as source_postgres
 from cdc.source.catalog import select_rows
 from cdc.source.columns.excluded_columns import refuse_excluded
+from cdc.source.columns.recorded_treatments import refuse_unrecorded
 from cdc.source.copy_out import copy_out
 from cdc.source.postgres import identifier, literal
 from cdc.source.slot import create_slot
@@ -169,6 +170,7 @@ class _Table:
         """The table, locked: what it is in the snapshot is what it is now."""
         shape = self._catalog.shape(self._session, oid)
         refuse_excluded(self._source, shape)
+        refuse_unrecorded(self._session, self._source, shape)
         only = "" if self._catalog.is_partitioned(self._session, oid) else "only "
         name = f"{identifier(shape.schema)}.{identifier(shape.table)}"
         with source_errors.translated(f"locking {shape.name} for the snapshot"):

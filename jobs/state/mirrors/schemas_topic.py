@@ -12,7 +12,8 @@ from cdc.topics import schemas_topic
 
 
 class SentColumn(NamedTuple):
-    """A column as ``<source>.__schemas`` describes it; ``element`` is the base of an array's."""
+    """A column as ``<source>.__schemas`` describes it; ``element`` is the base of an array's.
+    ``source_oid`` and ``source_typmod`` are the type in the source of one that is treated."""
 
     name: str
     attnum: int | None
@@ -23,6 +24,8 @@ class SentColumn(NamedTuple):
     nullable: bool
     element: str | None
     treatment: str = ""
+    source_oid: int = 0
+    source_typmod: int = -1
 
 
 class SentVersion(NamedTuple):
@@ -78,6 +81,8 @@ def parse_version(record: Mapping[str, Any]) -> SentVersion:
                 one.get("nullable", True),
                 one["element"],
                 one.get("treatment", ""),
+                one.get("source_oid", 0),
+                one.get("source_typmod", -1),
             )
             for one in record["columns"]
         )

@@ -60,6 +60,9 @@ class MirrorColumn:
     treatment: str = ""
     """What is done to its values before they leave the source, as ``<source>.__schemas`` tells it:
     a view may show such a column, and not compute with it."""
+    source_oid: int = 0
+    source_typmod: int = -1
+    """The type that such a column has in the source."""
 
     @property
     def quoted(self) -> str:

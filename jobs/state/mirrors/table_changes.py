@@ -87,7 +87,8 @@ def renamed_key(table: MirrorTable, version: SentVersion) -> Refill:
 def is_same_type(column: MirrorColumn, sent: SentColumn) -> bool:
     """Whether a version has a column with the type that the mirror has it with; a type may have
     another name since."""
-    is_same = column.type.oid == sent.type_oid and column.typmod == sent.typmod
+    was = column.type.oid, column.typmod, column.source_oid, column.source_typmod
+    is_same = was == (sent.type_oid, sent.typmod, sent.source_oid, sent.source_typmod)
     return is_same and column.treatment == sent.treatment
 
 

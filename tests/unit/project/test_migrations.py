@@ -15,6 +15,7 @@ SOURCE = (
     "f7a5678dcf99766d",  # 0004 signals
     "dd76a46f85156cb9",  # 0005 snapshot_dead_letters
     "52a7996fb08a6ca4",  # 0006 emit_rights
+    "939148cc78714eba",  # 0007 treated_columns
 )
 STATE = (
     "e6261081c526aa43",  # 0001 state

@@ -154,7 +154,7 @@ def test_values_are_the_same_in_snapshots_and_in_the_stream_and_no_other_leaves(
         key: row | {"doc": "gone"} if row["doc"] == unsent["doc"] else row
         for key, row in rows.items()
     }
-    assert re.search('"treatment": ?"hash new"', everything(shop))
+    assert re.search('"treatment": ?"hash new [0-9a-f]{16}"', everything(shop))
     assert_no_marked_value(shop)
     refused = shop.run("capture")
     assert refused.returncode == 1
@@ -186,3 +186,60 @@ def test_wal_from_before_the_setting_is_treated_when_it_is_read(shop: Deployment
     assert rows['{"id": 200}']["social"] == hashed(f"{MARKED}200")
     assert len(rows) == 299
     assert_no_marked_value(shop)
+
+
+def refused(shop: Deployment, *arguments: str) -> str:
+    """What a command says that ends with an error."""
+    ended = shop.run(*arguments, timeout_s=60)
+    assert ended.returncode == 1, ended.stdout + ended.stderr
+    return ended.stderr
+
+
+def test_what_was_treated_is_not_sent_as_it_is_before_the_configuration_says_so(
+    shop: Deployment,
+) -> None:
+    """Another column has the name of a treated one; an entry is gone with WAL unread; a column is
+    gone with its entry; a key is replaced under its name; and then a treatment is lifted."""
+    shop.init()
+    shop.execute(
+        "alter table person rename ssn to ssn_old",
+        "alter table person add ssn text, alter ssn_old drop not null",
+        f"insert into person (id, ssn, ssn_old, tax, born) "
+        f"values (4, '{MARKED}4', '{MARKED}4', '{MARKED}4', '{BORN}')",
+    )
+    moved = "public.person: ssn_old was treated (hash new "
+    for command in (["capture"], ["snapshot", "start", "public.person"]):
+        assert moved in refused(shop, *command)
+    _, found = shop.check()
+    assert moved in found["error"][0]["message"]
+    assert 'ssn_old = "publish"' in found["error"][0]["message"]
+    shop.settings = COLUMNS.replace('ssn = "hash"', 'ssn = "hash"\nssn_old = "mask"')
+    assert "capture has not been started" in refused(shop, "snapshot", "start", "public.person")
+    kept = shop.settings
+    shop.settings = kept.replace('tax = { hash = "old" }\n', "")
+    assert "public.person: tax was treated (hash old " in refused(shop, "capture")
+    shop.settings = kept
+    shop.environment["NEW_KEY"] = f"{NEW}!"
+    assert "new is not the key that values were hashed with" in refused(shop, "capture")
+    shop.environment["NEW_KEY"] = NEW
+    shop.execute("alter table person drop tax")
+    assert "has no column tax" in refused(shop, "capture")
+    shop.settings = kept.replace('tax = { hash = "old" }\n', "")
+    with shop.running("capture") as capture:
+        shop.captured(capture)
+    (sent,) = of_key(shop.events("person"), 4)
+    assert sent.value is not None
+    after = sent.value["after"]
+    assert (after["ssn"], after["ssn_old"], after["born"]) == (hashed(f"{MARKED}4"), "***", "***")
+    assert "tax" not in after
+    assert MARKED not in repr(shop.events("person")) + shop.log("capture")
+    shop.execute(f"insert into person (id, born) values (5, '{BORN}')")
+    shop.settings = shop.settings.replace('born = "mask"', 'born = "publish"')
+    with shop.running("capture") as capture:
+        shop.captured(capture)
+        shop.settings = shop.settings.replace('born = "publish"', "")
+        snapshot = shop.run("snapshot", "start", "public.person")
+        assert snapshot.returncode == 0, snapshot.stderr
+    (lifted,) = of_key(shop.events("person"), 5)
+    assert lifted.value is not None
+    assert lifted.value["after"]["born"].startswith(BORN)

@@ -12,10 +12,11 @@ from cdc.config import Source
 from cdc.errors import SourceError
 from cdc.source.catalog import captured_tables, relation
 from cdc.source.columns.excluded_columns import column_lists
-from cdc.source.columns.treated_columns import TEXT, treated
+from cdc.source.columns.treated_columns import TEXT, StreamColumns, treated
 from cdc.source.postgres import Connection, connect
 from cdc.source.table_lookup import table_of
 from cdc.source.types import load_types
+from migrations.runner import migrate
 from tests.support.servers.postgres import fresh_database
 
 TABLES = """
@@ -78,7 +79,7 @@ def test_a_treated_column_is_text_in_the_versions_of_its_table(conn: Connection)
     found = treated(conn, plain, settings)
     told = {one["name"]: one for one in found.describe()["columns"]}
     assert (told["born"]["oid"], told["born"]["treatment"]) == (TEXT.oid, "mask ***")
-    assert told["ssn"]["treatment"] == "hash 1"
+    assert told["ssn"]["treatment"] == "hash 1 861099e973b79c09"
     assert "treatment" not in told["age"]
     assert "0123456789abcdef" not in repr((found, settings))
     assert found.schema_id() != plain.schema_id()
@@ -90,3 +91,21 @@ def test_nothing_is_read_while_an_entry_names_what_is_not_there(conn: Connection
     shape = relation(conn, oid, load_types(conn))
     with pytest.raises(SourceError, match=r"source.columns: there is no table public\.gone"):
         treated(conn, shape, source({"public.gone": {"ssn": "mask"}}))
+
+
+def test_a_table_that_became_a_partition_is_still_treated(conn: Connection) -> None:
+    """Its rows are its root's, whose entry says what becomes of them."""
+    part = {"public.part_1": {"ssn": "mask"}}
+    with pytest.raises(SourceError, match="run `headwater init`, which adds it"):
+        StreamColumns(source(part)).begin(conn)
+    migrate(conn)
+    conn.execute("alter table public.part detach partition public.part_1")
+    StreamColumns(source(part)).begin(conn)
+    conn.execute(
+        "alter table public.part attach partition public.part_1 for values from (0) to (9)"
+    )
+    with pytest.raises(SourceError, match=r"public\.part: ssn was treated \(mask \*\*\*\)"):
+        StreamColumns(source({})).begin(conn)
+    StreamColumns(source({"public.part": {"ssn": "hash"}})).begin(conn)
+    StreamColumns(source({"public.part": {"ssn": "publish"}})).begin(conn)
+    StreamColumns(source({})).begin(conn)

@@ -33,8 +33,8 @@ def parsed(columns: object, keys: dict[str, str] | None = None) -> dict[str, str
         ("mask", "mask ***"),
         ({"mask": "hidden"}, "mask hidden"),
         ({"truncate": 4}, "truncate 4"),
-        ("hash", "hash 2"),
-        ({"hash": "1"}, "hash 1"),
+        ("hash", "hash 2 b5f6dc024dbf0c23"),
+        ({"hash": "1"}, "hash 1 861099e973b79c09"),
     ],
 )
 def test_a_column_has_one_treatment(rule: object, said: str) -> None:

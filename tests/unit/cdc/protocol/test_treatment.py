@@ -49,11 +49,12 @@ def test_bytes_that_are_no_characters_are_treated_as_well() -> None:
         assert b"secret" not in treatment.function()(b"\xff\xfesecret")
 
 
-def test_a_hash_tells_its_key_by_name_alone() -> None:
+def test_a_hash_tells_its_key_by_name_and_fingerprint() -> None:
     treatment = Treatment("hash", "2026", KEY)
-    assert str(treatment) == "hash 2026"
+    assert str(treatment) == "hash 2026 861099e973b79c09"
     assert KEY.decode() not in repr(treatment)
     other = Treatment("hash", "2026", KEY[::-1])
+    assert str(treatment) != str(other)
     assert treatment.function()(b"a") != other.function()(b"a")
 
 

@@ -11,8 +11,10 @@ from cdc.config import Source
 from cdc.errors import SourceError
 from cdc.protocol.messages import RelationColumn, RelationMessage
 from cdc.protocol.relation import TypeInfo
+from cdc.protocol.treatment import Treatment
 from cdc.source.catalog import TableFacts
-from cdc.source.columns import treated_columns
+from cdc.source.columns import recorded_treatments, treated_columns
+from cdc.source.columns.recorded_treatments import RecordedColumn
 from cdc.source.columns.treated_columns import StreamColumns
 from cdc.source.relations import describe
 
@@ -44,15 +46,35 @@ def facts(*names: str, dropped: int = 0) -> TableFacts:
     return TableFacts(dict.fromkeys(names, True), ("id",), (), columns, len(names) + dropped)
 
 
+OTHER = RecordedColumn(11, 2, "hash 1 0123456789abcdef", None, 11)
+"""Of a table that the configuration has no entry of."""
+
+
 @pytest.fixture
-def columns(monkeypatch: pytest.MonkeyPatch) -> StreamColumns:
+def recorded() -> list[tuple[int, dict[int, str]]]:
+    """What is written anew, with the table's OID."""
+    return []
+
+
+@pytest.fixture
+def columns(
+    monkeypatch: pytest.MonkeyPatch, recorded: list[tuple[int, dict[int, str]]]
+) -> StreamColumns:
     monkeypatch.setattr(treated_columns, "table_oid", lambda *_: OID)
     monkeypatch.setattr(treated_columns, "labels_now", lambda *_: [])
+    monkeypatch.setattr(treated_columns, "chosen_tables", lambda *_: ([], []))
+    monkeypatch.setattr(recorded_treatments, "recorded", lambda *_: [OTHER])
+
+    def record(_conn: object, _source: object, oid: int, new: dict[int, Treatment]) -> None:
+        recorded.append((oid, {at: str(one) for at, one in new.items()}))
+
+    monkeypatch.setattr(recorded_treatments, "record", record)
     treated = {"public.person": {"ssn": "mask"}}
     found = StreamColumns(
         Source.model_validate({"name": "s", "dsn": "x", "tables": ["*.*"], "columns": treated})
     )
     found.begin(Catalog("id", "ssn"))  # type: ignore[arg-type]
+    assert recorded == [(OID, {2: "mask ***"})]
     return found
 
 
@@ -116,3 +138,31 @@ def test_a_column_in_the_key_and_a_published_one_that_is_computed_stop_capture(
     with pytest.raises(SourceError, match="generated column loud is computed from ssn"):
         treated(columns, sent, facts(*sent), computed=[("loud", "ssn")])
     assert treated(columns, sent[:2], facts(*sent[:2]), computed=[("loud", "ssn")])
+
+
+def test_wal_of_a_dropped_column_without_an_entry_is_sent_without_it(
+    columns: StreamColumns,
+) -> None:
+    now = facts("id", dropped=1)
+    assert treated(columns, ("id", "ssn"), now, "visit", oid=11) == {"id": ""}
+
+
+@pytest.mark.parametrize(
+    "now",
+    [facts("id", "ssn", "note"), facts("id", "social", "note"), TableFacts({}, (), ())],
+    ids=["there", "renamed", "gone"],
+)
+def test_wal_of_a_treated_column_without_an_entry_stops_capture(
+    columns: StreamColumns, now: TableFacts
+) -> None:
+    """At the start it would be refused if its table were captured still."""
+    with pytest.raises(SourceError, match="ssn, which was treated, and has no entry now"):
+        treated(columns, ("id", "ssn", "note"), now, "visit", oid=11)
+
+
+def test_a_table_that_is_made_again_is_recorded_with_its_first_event(
+    columns: StreamColumns, recorded: list[tuple[int, dict[int, str]]]
+) -> None:
+    sent = ("ssn", "id")
+    assert treated(columns, sent, facts(*sent), oid=10) == {"id": "", "ssn": "mask ***"}
+    assert recorded[1:] == [(10, {1: "mask ***"})]

@@ -92,6 +92,21 @@ def test_another_type_is_told() -> None:
     assert [(column.name, sent.type_name) for column, sent in told.retyped] == [("a", "int4")]
 
 
+@pytest.mark.parametrize(("oid", "typmod"), [(1043, 14), (23, -1)])
+def test_another_type_of_a_treated_column_is_told_which_is_text_before_and_after(
+    oid: int, typmod: int
+) -> None:
+    held = replace(TABLE.columns[1], treatment="mask ***", source_oid=1043, source_typmod=24)
+    same = version("v", ID, A, B)
+    sent = same.columns[1]._replace(treatment="mask ***", source_oid=1043, source_typmod=24)
+    for column, told in ((sent, []), (sent._replace(source_oid=oid, source_typmod=typmod), ["a"])):
+        columns = same.columns[0], column, same.columns[2]
+        table = replace(TABLE, columns=(TABLE.columns[0], held, TABLE.columns[2]))
+        seen = changes(table, same._replace(columns=columns))
+        assert isinstance(seen, Changes)
+        assert [one.name for one, _ in seen.retyped] == told
+
+
 @pytest.mark.parametrize(
     ("columns", "other", "reason"),
     [

@@ -6,6 +6,11 @@ from collections.abc import Iterator
 
 import pytest
 
+from cdc.config.columns import ColumnRule
+from cdc.errors import RetryableError
+from cdc.source.columns.treated_columns import StreamColumns
+from cdc.source.postgres import connect
+from migrations.runner import migrate
 from tests.support.views.mirror_tables import MirrorSetting
 
 LABEL = "public.t"
@@ -149,3 +154,35 @@ def test_a_value_that_is_in_the_partition_of_the_key_s_old_name(setting: MirrorS
         setting.follow(part)
         setting.apply(part)
     setting.assert_equal(LABEL)
+
+
+def test_another_type_of_a_treated_column_changes_what_is_treated(setting: MirrorSetting) -> None:
+    """Its text is another one, if its rows were written anew; what is sent is text as before. And
+    nothing is read while capture treats the column otherwise."""
+
+    def shown() -> str:
+        return str(setting.state.execute('select c from mirror."public.t" where id = 7').fetchone())
+
+    columns = {"public.t": {"c": ColumnRule("truncate", "3")}}
+    setting.config = setting.config.model_copy(update={"columns": columns})
+    setting.fill(LABEL)
+    setting.execute("alter table t alter c type varchar(20)")
+    setting.follow_source(LABEL)
+    assert (shown(), setting.refilled) == ("('c7',)", [])
+    setting.execute("alter table t alter c type varchar(20) using 'x' || c")
+    setting.execute("alter table t alter c type varchar(30) using 'y' || c")
+    setting.follow_source(LABEL)
+    assert shown() == "('yxc',)"
+    setting.execute("alter table t alter c type bytea using convert_to(c, 'utf8')")
+    setting.follow_source(LABEL)
+    assert shown() == "('\\\\x7',)"
+    assert setting.refilled == ["its column c has another type"] * 2
+    with connect(setting.config.dsn) as conn:
+        migrate(conn)
+    with pytest.raises(RetryableError, match="capture has not been started yet with what is to be"):
+        setting.fill(LABEL)
+    with pytest.raises(RetryableError, match="start capture again"):
+        setting.follow_source(LABEL)
+    with connect(setting.config.dsn) as conn:
+        StreamColumns(setting.config).begin(conn)
+    setting.fill(LABEL)

@@ -1,0 +1,127 @@
+"""Which columns are treated, by attnum, as the source remembers it (``headwater.treated_column``).
+
+``source.columns`` has names, which another column may have been given since, and an entry may have
+been removed. Whoever begins to publish records what it treats; whoever reads rows compares.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import groupby
+from typing import Final, NamedTuple
+
+from cdc.config import Source
+from cdc.errors import RetryableError, SourceError
+from cdc.protocol.relation import Relation
+from cdc.protocol.treatment import Treatment
+from cdc.source.errors import translated
+from cdc.source.postgres import Connection
+
+# Not by to_regclass, which demands a right on the schema.
+_IS_THERE: Final = """
+select exists (select from pg_catalog.pg_class c
+               join pg_catalog.pg_namespace n on n.oid = c.relnamespace
+               where n.nspname = 'headwater' and c.relname = 'treated_column')
+"""
+_RECORDED: Final = """
+select r.table_oid::bigint, r.attnum, r.treatment, a.attname,
+       coalesce(pg_catalog.pg_partition_root(r.table_oid)::oid, r.table_oid)::bigint
+from headwater.treated_column r left join pg_catalog.pg_attribute a
+    on a.attrelid = r.table_oid and a.attnum = r.attnum and not a.attisdropped
+where r.source = %s order by r.table_oid, r.attnum
+"""
+_RECORD: Final = """
+insert into headwater.treated_column (source, table_oid, attnum, treatment)
+select %s, %s::oid, attnum, treatment from unnest(%s::int[], %s::text[]) n (attnum, treatment)
+on conflict (source, table_oid, attnum) do update set treatment = excluded.treatment
+"""
+_LIFT: Final = """
+delete from headwater.treated_column where source = %s and table_oid = %s::oid and attnum = any(%s)
+"""
+
+
+class RecordedColumn(NamedTuple):
+    """``treatment`` in words; ``name`` at present, None for one that is gone; ``root`` is the OID
+    of the table that publishes it: a partition's root, or its own."""
+
+    oid: int
+    attnum: int
+    treatment: str
+    name: str | None
+    root: int
+
+
+def recorded(conn: Connection, source: Source) -> list[RecordedColumn] | None:
+    """None where ``headwater init`` has not made the table yet."""
+    with translated("reading headwater.treated_column"):
+        if conn.execute(_IS_THERE).fetchone() != (True,):
+            return None
+        return [RecordedColumn._make(row) for row in conn.execute(_RECORDED, (source.name,))]
+
+
+def record(conn: Connection, source: Source, oid: int, treatments: Mapping[int, Treatment]) -> None:
+    """Remember how columns of a table are treated, by attnum."""
+    texts = list(map(str, treatments.values()))
+    with translated("writing headwater.treated_column"):
+        conn.execute(_RECORD, (source.name, oid, list(treatments), texts))
+
+
+def lift(
+    conn: Connection, source: Source, labels: Mapping[int, str], found: Sequence[RecordedColumn]
+) -> list[RecordedColumn]:
+    """Forget treatments that ``source.columns`` ends; what is left of them. ``labels`` are the
+    captured tables, ``schema.table``, by OID."""
+    ended = [
+        one
+        for one in found
+        if one.name and one.root in labels and source.is_lifted(labels[one.root], one.name)
+    ]
+    with translated("writing headwater.treated_column"):
+        for oid, columns in groupby(ended, lambda one: one.oid):
+            conn.execute(_LIFT, (source.name, oid, [one.attnum for one in columns]))
+    return [one for one in found if one not in ended]
+
+
+def recorded_faults(
+    source: Source, labels: Mapping[int, str], found: Iterable[RecordedColumn]
+) -> Iterator[str]:
+    """Why columns would be sent otherwise than it was promised: they have no entry, or another key
+    has the name of theirs. Pure; ``labels`` as of ``lift``."""
+    words = {str(one) for of in source.treated.values() for one in of.values()}
+    keys = dict(one.split()[1:] for one in words if one.startswith("hash "))
+    was = {one.treatment for one in found if one.treatment.startswith("hash ")}
+    for name, fingerprint in sorted(tuple(one.split()[1:]) for one in was):
+        if keys.get(name, fingerprint) != fingerprint:
+            yield (
+                f"source.hash_keys: {name} is not the key that values were hashed with. Restore "
+                "it, and give a new key another name."
+            )
+    for one in found:
+        label = labels.get(one.root)
+        if label and one.name and one.name not in source.columns.get(label, {}):
+            yield (
+                f"source.columns: {label}: {one.name} was treated ({one.treatment}), and has no "
+                f'entry now. Add its entry, or {one.name} = "publish" to publish its values as '
+                "they are."
+            )
+
+
+def refuse_unrecorded(conn: Connection, source: Source, shape: Relation) -> None:
+    """Compare how a table is to be treated with what capture does: its rows are about to be read.
+
+    Raises ``SourceError`` for what ``recorded_faults`` finds, ``RetryableError`` while capture has
+    not been started with the configuration.
+    """
+    if (found := recorded(conn, source)) is None:
+        return
+    if faults := "\n".join(recorded_faults(source, {shape.oid: shape.name}, found)):
+        raise SourceError(faults)
+    was = {one.attnum: one.treatment for one in found if one.oid == shape.oid}
+    now = {one.attnum: str(one.treatment) for one in shape.columns if one.treatment}
+    others = [c.name for c in shape.columns if now.get(c.attnum) != was.get(c.attnum or 0)]
+    if others:
+        raise RetryableError(
+            f"source.columns: {shape.name}: capture has not been started yet with what is to be "
+            f"done to {', '.join(sorted(others))}",
+            "start capture again",
+        )
