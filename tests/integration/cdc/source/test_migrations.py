@@ -79,6 +79,12 @@ SCHEMA = {
         "source": "text not null",
         "name": "text not null",
     },
+    "treated_column": {
+        "source": "text not null",
+        "table_oid": "oid not null",
+        "attnum": "integer not null",
+        "treatment": "text not null",
+    },
 }
 EXTRA = Migration(len(migrations()) + 1, "later", "create table headwater.later (id int)")
 

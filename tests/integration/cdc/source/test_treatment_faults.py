@@ -96,7 +96,7 @@ def test_nothing_is_read_while_an_entry_names_what_is_not_there(conn: Connection
 def test_a_table_that_became_a_partition_is_still_treated(conn: Connection) -> None:
     """Its rows are its root's, whose entry says what becomes of them."""
     part = {"public.part_1": {"ssn": "mask"}}
-    with pytest.raises(SourceError, match="run `headwater init`, which adds it"):
+    with pytest.raises(SourceError, match="Run `headwater init`, which adds it"):
         StreamColumns(source(part)).begin(conn)
     migrate(conn)
     conn.execute("alter table public.part detach partition public.part_1")

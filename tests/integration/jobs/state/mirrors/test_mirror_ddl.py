@@ -181,7 +181,7 @@ def test_another_type_of_a_treated_column_changes_what_is_treated(setting: Mirro
         migrate(conn)
     with pytest.raises(RetryableError, match="capture has not been started yet with what is to be"):
         setting.fill(LABEL)
-    with pytest.raises(RetryableError, match="start capture again"):
+    with pytest.raises(RetryableError, match="Start capture again"):
         setting.follow_source(LABEL)
     with connect(setting.config.dsn) as conn:
         StreamColumns(setting.config).begin(conn)
