@@ -152,13 +152,22 @@ def add_tables(
     lists: Mapping[tuple[str, str], ColumnList] = MappingProxyType({}),
 ) -> None:
     """Add tables that are not in it; ``SourceError`` with the SQL if the role may not run that."""
+    _alter(conn, name, addition(name, tables, lists))
+
+
+def addition(
+    name: str,
+    tables: Sequence[Table],
+    lists: Mapping[tuple[str, str], ColumnList] = MappingProxyType({}),
+) -> str:
+    """The SQL that adds tables which are not in it. Pure."""
     added = {(table.schema, table.name) for table in tables}
-    _alter(conn, name, f"ADD TABLE {_only(added, lists)}")
+    return f"ALTER PUBLICATION {identifier(name)} ADD TABLE {_only(added, lists)}"
 
 
 def drop_tables(conn: Connection, name: str, tables: Iterable[tuple[str, str]]) -> None:
     """Remove tables that are in it, each ``(schema, table)``; raises as ``add_tables``."""
-    _alter(conn, name, f"DROP TABLE {_only(set(tables))}")
+    _alter(conn, name, f"ALTER PUBLICATION {identifier(name)} DROP TABLE {_only(set(tables))}")
 
 
 def drop_publication(conn: Connection, name: str) -> None:
@@ -167,8 +176,7 @@ def drop_publication(conn: Connection, name: str) -> None:
         conn.execute(f"DROP PUBLICATION IF EXISTS {identifier(name)}".encode())
 
 
-def _alter(conn: Connection, name: str, change: str) -> None:
-    statement = f"ALTER PUBLICATION {identifier(name)} {change}"
+def _alter(conn: Connection, name: str, statement: str) -> None:
     try:
         with translated(f"publication {name}"):
             conn.execute(statement.encode())
@@ -179,8 +187,13 @@ def _alter(conn: Connection, name: str, change: str) -> None:
 
 
 def denied_hint(statements: Sequence[str]) -> str:
-    """What to do when the role may not change the publication."""
-    return f"let the owner of the tables run: {'; '.join(statements)};"
+    """What to do when the role may not change the publication. PostgreSQL asks for the owner of the
+    publication, who has to own each table that is added, too."""
+    return (
+        "let a superuser, or a role that owns both the publication and the tables, run: "
+        f"{'; '.join(statements)}; or let a superuser run the script of "
+        "`headwater init --print-sql` again, which also grants what is to be read"
+    )
 
 
 def _only(

@@ -71,7 +71,9 @@ def preflight(
         findings.append(Finding("error", "source", error.message, error.hint))
         if with_views and subject is None:
             findings += _run("state database", state.state, config, None)
-    specs = topic_specs(config, subject.tables if subject else ())
+    tables = subject.tables if subject else ()
+    new = subject.new_tables if subject else ()
+    specs = topic_specs(config, [table for table in tables if table.label not in new])
     initialised = subject is not None and subject.initialised
     address = config.kafka.bootstrap_servers
     findings += _run("producer", producer, config)
@@ -81,8 +83,8 @@ def preflight(
         if not errors_of(asked[:1]):  # else it is out of reach, and has been named
             findings += _run("record sizes", record_sizes, config, broker, specs)
             if subject is not None:
-                tables = subject.outbox_tables
-                findings += _run("emit topics", unnamed_topics, config, broker, tables)
+                outbox = subject.outbox_tables
+                findings += _run("emit topics", unnamed_topics, config, broker, outbox)
                 if with_views:  # init has more to say of it
                     findings += _run("topics", topics_database, config, broker)
     if with_views:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Final, Literal
@@ -10,7 +10,7 @@ from typing import Final, Literal
 from cdc.config import Config
 from cdc.errors import HeadwaterError
 from cdc.source.catalog import captured_tables, relation
-from cdc.source.columns.excluded_columns import column_lists
+from cdc.source.columns.excluded_columns import ColumnList, column_lists
 from cdc.source.columns.readable_columns import (
     Readable,
     may_read,
@@ -21,7 +21,14 @@ from cdc.source.columns.recorded_treatments import recorded, recorded_faults
 from cdc.source.errors import translated
 from cdc.source.keys import key_faults
 from cdc.source.postgres import Connection, identifier
-from cdc.source.publication import Publication, changes, denied_hint, read_publication, unpublished
+from cdc.source.publication import (
+    Publication,
+    addition,
+    changes,
+    denied_hint,
+    read_publication,
+    unpublished,
+)
 from cdc.source.selection import Table
 from cdc.source.slot import slot_state
 from cdc.source.types import load_types
@@ -87,6 +94,8 @@ class Source:
     tables: list[Table] = field(default_factory=list)
     wrong_keys: set[str] = field(default_factory=set)
     outbox_tables: set[str] = field(default_factory=set)
+    new_tables: set[str] = field(default_factory=set)
+    """Those that the publication lacks since: they have no topics yet."""
 
 
 def server(source: Source) -> Iterator[Finding]:
@@ -235,8 +244,8 @@ def publication(source: Source) -> Iterator[Finding]:
     if not statements:
         yield Finding("ok", "publication", f"{name} publishes these tables")
     elif source.initialised:
-        yield from _unfit(source, name, current, statements)
-    elif _may_change(source, name):
+        yield from _unfit(source, name, current, statements, lists)
+    elif _may_change(source, name, source.tables):
         yield Finding("ok", "publication", f"init {'alters' if current else 'creates'} {name}")
     else:
         message = f"role {source.conn.info.user} may not change publication {name}"
@@ -244,16 +253,26 @@ def publication(source: Source) -> Iterator[Finding]:
 
 
 def _unfit(
-    source: Source, name: str, current: Publication | None, statements: Sequence[str]
+    source: Source,
+    name: str,
+    current: Publication | None,
+    statements: Sequence[str],
+    lists: Mapping[tuple[str, str], ColumnList],
 ) -> Iterator[Finding]:
     """What a publication that ``init`` has made lacks since, or has too much."""
-    left_out = [table.label for table in unpublished(current, source.tables)]
+    new = unpublished(current, source.tables)
+    left_out = [table.label for table in new]
+    source.new_tables = {*left_out}
     chosen = {(table.schema, table.name) for table in source.tables}
     surplus = sorted(".".join(table) for table in (current.tables if current else set()) - chosen)
     if left_out:
         message = f"source.tables chooses {', '.join(left_out)}, which {name} does not publish"
+        sql: tuple[str, ...] = ()
         hint = f"run `headwater table add {' '.join(left_out)}`"
-        yield Finding("error", "publication", message, hint)
+        if not _may_change(source, name, new):
+            sql = (addition(name, new, lists),)
+            hint = f"{denied_hint(sql)}; then {hint}"
+        yield Finding("error", "publication", message, hint, sql)
     if surplus:
         message = f"{name} publishes {', '.join(surplus)}, which source.tables does not choose"
         hint = f"run `headwater table remove {' '.join(surplus)}`"
@@ -264,12 +283,11 @@ def _unfit(
         yield Finding("error", "publication", message, hint, tuple(statements))
 
 
-def _may_change(source: Source, name: str) -> bool:
-    """Whether the role may create the publication, or alter it, for these tables."""
+def _may_change(source: Source, name: str, tables: Sequence[Table]) -> bool:
+    """Whether the role may create the publication with these tables, or add them to it."""
     with translated("reading the privileges on the publication"):
         owned = all(
-            source.conn.execute(_OWNED, (table.oid,)).fetchone() == (True,)
-            for table in source.tables
+            source.conn.execute(_OWNED, (table.oid,)).fetchone() == (True,) for table in tables
         )
         row = source.conn.execute(_MAY_PUBLISH, (name,)).fetchone()
     return owned and row == (True,)

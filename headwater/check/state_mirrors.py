@@ -1,21 +1,34 @@
 """Tables as the state database would mirror them: what of it cannot be computed with, and why.
 
-It is asked where it runs and has been used; else nobody knows yet which extensions and collations
-it has, and apply tells. What asking would make is rolled back.
+It is asked where it runs and has been used, and what asking would make is rolled back. Before, only
+its extensions are known: those that its programs come with, or the server of apply.state_dsn has.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
-from typing import TYPE_CHECKING
+from functools import cached_property
+from typing import TYPE_CHECKING, Final
 
 from cdc.config import Config
 from cdc.errors import RetryableError, StateError
+from cdc.source import errors as source_errors
 from cdc.source.postgres import Connection
 
 if TYPE_CHECKING:
     from views.maintain import MirrorTable
+
+
+_BASE_TYPES: Final = """
+select t.typname, e.extname
+from pg_catalog.pg_type t
+left join pg_catalog.pg_depend d on d.classid = 'pg_catalog.pg_type'::regclass and d.objid = t.oid
+    and d.refclassid = 'pg_catalog.pg_extension'::regclass and d.deptype = 'e'
+left join pg_catalog.pg_extension e on e.oid = d.refobjid
+where t.typtype = 'b' and t.typcategory <> 'A' and t.typnamespace <> 'pg_catalog'::regnamespace
+"""
+_AVAILABLE: Final = "select name from pg_catalog.pg_available_extensions"
 
 
 class StateMirrors:
@@ -23,7 +36,21 @@ class StateMirrors:
 
     def __init__(self, config: Config, source: Connection, state: Connection | None) -> None:
         self._config, self._source, self._state = config.source, source, state
+        self._whole = config
         self._found: dict[int, MirrorTable] = {}
+
+    @cached_property
+    def lacking(self) -> frozenset[str]:
+        """Types of the source, by their names, that it cannot have: they are the source's own, or
+        of an extension that is not there."""
+        available = _extensions(self._whole)
+        with source_errors.translated("reading the base types of the database"):
+            rows = self._source.execute(_BASE_TYPES).fetchall()
+        return frozenset(
+            type_
+            for type_, extension in rows
+            if extension is None or (available is not None and extension not in available)
+        )
 
     def table(self, oid: int) -> MirrorTable | None:
         """A table by its OID. Raises ``StateError`` and ``SourceError`` for what cannot be
@@ -43,6 +70,23 @@ class StateMirrors:
         with translated("asking the state database"), state.transaction(force_rollback=True):
             types = MirrorTypes(self._source, state)
             return planned(MirrorCatalog(types, state, self._config).table(self._source, oid))
+
+
+def _extensions(config: Config) -> frozenset[str] | None:
+    """What the state database could have, before it is used; None where that is not known: its own
+    check tells why."""
+    from jobs.state.server.binaries import extensions, find_binaries
+    from jobs.state.server.connection import connect, translated
+
+    with suppress(StateError, RetryableError):
+        if not config.apply.state_dsn:
+            return extensions(find_binaries())
+        with (
+            connect(config.apply.state_dsn, application_name="headwater check") as conn,
+            translated("reading its extensions"),
+        ):
+            return frozenset(name for (name,) in conn.execute(_AVAILABLE))
+    return None
 
 
 @contextmanager

@@ -166,7 +166,9 @@ class _Tables:
         from views.maintain.mirror import mirror_of
 
         embedded = not self._source.config.apply.state_dsn
-        return self._mirrors.table(self.oids[table]) or mirror_of(self.mirror(table), embedded)
+        if (found := self._mirrors.table(self.oids[table])) is not None:
+            return found
+        return mirror_of(self.mirror(table), embedded, self._mirrors.lacking)
 
     def relation(self, schema: str, table: str) -> str:
         """What a view reads of it, as SQL."""

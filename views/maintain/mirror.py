@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Container
 from dataclasses import dataclass
 from typing import Final
 
 from views.table_versions import TableColumn, TableVersion, treatment_fault
-from views.types import PgType, collated
+from views.types import TEXT, PgType, array_of, collated
 
 _TOLD_BY_TEXT: Final = ("smallint", "integer", "bigint", "uuid", "text", "boolean", "date")
 _OF_ANY_LENGTH: Final = ("character varying", "numeric")
@@ -14,6 +15,9 @@ _ONE_TEXT: Final = frozenset(
     ("int2", "int4", "int8", "oid", "bool", "uuid", "enum", "date", "time", "timestamp", "bytea")
 ) | {"timestamptz", "text", "varchar", "name", "inet", "cidr", "macaddr", "macaddr8", "pg_lsn"}
 """Types of which equal values have one text."""
+LACKS: Final = "the state database does not have"
+"""How the fault of a column begins that another state database would not have."""
+LACKS_TYPE: Final = f"{LACKS} its type"
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,15 +66,20 @@ class MirrorTable:
         return found is not None and (not found.nullable or name in self.key)
 
 
-def mirror_of(version: TableVersion, embedded: bool = False) -> MirrorTable:
+def mirror_of(
+    version: TableVersion, embedded: bool = False, lacking: Container[str] = ()
+) -> MirrorTable:
     """A table as its mirror will be planned over; ``embedded``: in the database that apply starts,
-    which has no ICU, and so no collation that takes different texts for equal."""
+    which has no ICU, and so no collation that takes different texts for equal. ``lacking`` are
+    types that the state database cannot have: of their values it keeps the text."""
 
     def column(one: TableColumn) -> MirrorColumn:
         kind, collation = collated(one.type)
         one_text = _has_one_text(kind) and not collation
-        fault = f"the state database does not have the collation {collation}"
-        fault = fault if collation and embedded else ""
+        fault = f"{LACKS} the collation {collation}" if collation and embedded else ""
+        if (kind.element or kind.name) in lacking:
+            one_text, fault = False, LACKS_TYPE
+            kind = array_of(TEXT) if kind.element else TEXT
         if one.treatment:
             one_text, fault = False, treatment_fault(one.treatment)
         return MirrorColumn(one.name, str(kind), one.nullable, one_text, fault)

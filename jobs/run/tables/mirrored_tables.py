@@ -41,7 +41,7 @@ from jobs.state.mirrors.type_changes import RefreshedTypes, refresh_types
 from jobs.state.mirrors.types import MirrorTypes
 from jobs.state.server.connection import Connection
 from jobs.state.views.missed_changes import leave_readers
-from views.maintain.mirror import MirrorColumn, MirrorTable
+from views.maintain.mirror import LACKS_TYPE, MirrorColumn, MirrorTable
 from views.table_versions import treatment_fault
 
 _APPLICATION: Final = "headwater apply"
@@ -233,7 +233,7 @@ def planned(table: state_tables.MirrorTable) -> MirrorTable:
             one.nullable,
             one.one_text and not one.fault and not one.is_text and not one.treatment,
             (treatment_fault(one.treatment) if one.treatment else one.fault)
-            or ("the state database does not have its type" if one.is_text else ""),
+            or (LACKS_TYPE if one.is_text else ""),
         )
         for one in table.columns
     )

@@ -70,6 +70,17 @@ def find_binaries(major: int | None = None) -> Binaries:
     )
 
 
+def extensions(binaries: Binaries) -> frozenset[str] | None:
+    """The extensions that a server of these programs can have; None where they do not tell."""
+    command = [str(binaries.directory / "pg_config"), "--sharedir"]
+    try:
+        told = subprocess.run(command, capture_output=True, text=True, check=False)
+    except OSError:
+        return None
+    folder = Path(told.stdout.strip()) / "extension"
+    return frozenset(one.stem for one in folder.glob("*.control")) or None
+
+
 def reachable(binaries: Binaries, directory: Path, account: Account | None) -> Binaries:
     """The same programs where ``account`` can run them, copied into ``directory`` if need be."""
     if account is None or can_run(binaries.postgres, account):

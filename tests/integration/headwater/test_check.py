@@ -198,6 +198,17 @@ def test_the_least_privileges_that_are_asked_for_are_enough(shop: Deployment) ->
         code, found = shop.check()
         assert (code, found["error"]) == (0, [])
         shop.init()
+        with psycopg.connect(owner, autocommit=True) as conn:  # a table that is added later
+            conn.execute("create table public.b (id int primary key)")
+            conn.execute(f"grant select on public.b to {role}".encode())
+        told = only_error(shop)
+        assert "chooses public.b, which" in told["message"]
+        who = "Let a superuser, or a role that owns both the publication and the tables, run: ALTER"
+        assert told["hint"].startswith(who)
+        assert "headwater init --print-sql" in told["hint"]
+        assert told["hint"].endswith("; then run `headwater table add public.b`.")
+        refused = shop.run("table", "add", "public.b")
+        assert who in " ".join(refused.stderr.split())
     finally:
         shop.dsn = owner
         with connect(owner) as conn:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
 
 import pytest
 
@@ -91,6 +92,16 @@ def test_over_mirrors(sql: str, is_taken: bool) -> None:
     tables = {name: mirror_of(version) for name, version in TABLES.items()}
     with refused(is_taken):
         plan_view("v", sql, ["id"], tables)
+
+
+def test_so_are_those_whose_type_the_state_database_lacks() -> None:
+    own = replace(PEOPLE, columns=(PEOPLE.columns[0], TableColumn("mail", PgType("citext"))))
+    tables = {"public.people": mirror_of(own, embedded=True, lacking={"citext"})}
+    plan_view("v", "select id, mail from people", ["id"], tables)
+    made = "select id, json_build_object('mail', mail) as j from people"
+    with pytest.raises(ViewError, match=r"does not have its type\. .*in apply\.state_dsn"):
+        plan_view("v", made, ["id"], tables)
+    plan_view("v", made, ["id"], {"public.people": mirror_of(own, embedded=True)})
 
 
 def test_it_is_no_key_of_a_view() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from sqlglot import exp
 
+from views.maintain.mirror import LACKS
 from views.maintain.tree.correlated_sources import blocks, own_expressions, queries
 from views.maintain.tree.errors import refuse
 from views.maintain.tree.origin import columns_of
@@ -32,8 +33,15 @@ def check_shown_only(statement: Statement) -> None:
                             statement.view,
                             part,
                             f"{column.name} cannot be computed with: {column.fault}",
-                            "select it as it is, or leave it out",
+                            _hint(column.fault),
                         )
+
+
+def _hint(fault: str) -> str:
+    more = (
+        ", or name a PostgreSQL that has it in apply.state_dsn" if fault.startswith(LACKS) else ""
+    )
+    return f"select it as it is, or leave it out{more}"
 
 
 def _compares(block: Block) -> bool:

@@ -57,6 +57,7 @@ def test_a_file_with_a_secret_that_everybody_can_read_is_remarked(
 def test_a_file_without_a_secret_may_be_read(tmp_path: Path) -> None:
     path = tmp_path / "headwater.toml"
     more = 'sasl_password = "${PW}"\n[stores.c]\nurl = "redis://:${PW}@c/0"\n'
+    more += '[source.columns."public.users"]\npassword = "exclude"\ntoken = "mask"\n'
     more += '[alerts]\nwebhook = "https://alarms.example"\nsecret_file = "/etc/headwater/webhook"'
     path.write_text(FILE.format(dsn="postgresql://db/shop", more=more), encoding="utf-8")
     path.chmod(0o644)
