@@ -34,16 +34,18 @@ from views.parse.definition import ViewDefinition
 
 
 class Replayed(NamedTuple):
-    """A replay that has begun: from ``starts`` on, ``records`` of ``until`` come again."""
+    """A replay that has begun: from ``starts`` on, ``records`` of ``until`` come again; before,
+    ``archived`` rows were written out of an archive."""
 
     generation: int
     starts: Offsets
     until: Offsets
+    archived: int = 0
 
     @property
     def records(self) -> int:
         return sum(
-            end - self.starts[topic][partition]
+            max(0, end - self.starts[topic][partition])
             for topic, ends in self.until.items()
             for partition, end in ends.items()
         )
@@ -56,18 +58,18 @@ def replay(config: Config, broker: Broker, name: str, text: str, place: Place) -
     when there is nothing to replay; ``LogError`` when retention has removed what is asked for.
     """
     directory = view_directory(config.apply.state, config.source.name, name)
-    live = _live(directory, name)
+    live = live_generation(directory, name)
     definition = live.declared.parsed(name)
     topics = dict.fromkeys(
         table_topic(config.source.name, one.schema, one.table) for one in definition.occurrences
     )
-    state = _state(directory, live)
+    state = state_of(directory, live)
     beginning = state.beginning()
     wanted = places(broker, topics, place, {} if beginning is None else beginning.offsets)
     with live_held(directory, config.apply.retry_s, live.number):
-        state = _state(directory, live)
+        state = state_of(directory, live)
         finish_rewind(state.checkpoint)
-        applied = _applied(state, definition)
+        applied = applied_offsets(state, definition)
         starts = earlier(applied, wanted)
         if starts == applied:
             raise UsageError(
@@ -79,10 +81,15 @@ def replay(config: Config, broker: Broker, name: str, text: str, place: Place) -
         until = later(state.replay(), applied)
         if definition.maintained:
             until = _mirrored(state, until)
-        state.remember_replay(Replay(text, starts, until, time.time()))
-        rewind(state.checkpoint, starts)
-        broker.commit_group(view_group(name), starts, state.generation, until)
+        begin_again(broker, name, state, Replay(text, starts, until, time.time()))
         return Replayed(live.number, starts, applied)
+
+
+def begin_again(broker: Broker, name: str, state: ViewState, again: Replay) -> None:
+    """Let the stream go on at ``again.starts``; only while nobody applies it."""
+    state.remember_replay(again)
+    rewind(state.checkpoint, again.starts)
+    broker.commit_group(view_group(name), again.starts, state.generation, again.until)
 
 
 def earlier(applied: Offsets, wanted: Offsets) -> Offsets:
@@ -117,7 +124,8 @@ def _mirrored(state: ViewState, until: Offsets) -> Offsets:
     }
 
 
-def _live(directory: Path, name: str) -> Generation:
+def live_generation(directory: Path, name: str) -> Generation:
+    """What readers see of a view. Raises ``ViewError`` when it was never applied here."""
     live = read_generations(directory).live
     if live is None:
         raise ViewError(
@@ -127,12 +135,13 @@ def _live(directory: Path, name: str) -> Generation:
     return live
 
 
-def _state(directory: Path, live: Generation) -> ViewState:
+def state_of(directory: Path, live: Generation) -> ViewState:
+    """Of that generation."""
     of_live = state_directory(directory, live.number)
     return ViewState(of_live, generation_id(of_live) or "")
 
 
-def _applied(state: ViewState, view: ViewDefinition) -> Offsets:
+def applied_offsets(state: ViewState, view: ViewDefinition) -> Offsets:
     """Where the last batch ends that the view has for certain."""
     if state.lost():
         raise lost_error(view.name, view.store)

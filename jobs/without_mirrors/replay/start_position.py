@@ -190,6 +190,6 @@ def _check_kept(
             place += f", LSN {format_lsn(position.commit_lsn)}"
     raise LogError(
         f"retention has deleted records after that position: {place}",
-        "use --from beginning to replay what Kafka still holds, or run `headwater view "
-        "rebuild`, which needs no history",
+        "use --from beginning to replay what Kafka still holds, --archive to read a view with "
+        'history = "log", or run `headwater view rebuild`, which needs no history',
     )

@@ -94,6 +94,11 @@ class DeltaHistory:
         whole = as_columns(to_arrow_schema(columns, timezone="UTC"), with_op(changes))
         return self._of.spark.createDataFrame(whole, columns)
 
+    def changes(self) -> DataFrame:
+        """All that it has, as the table has it; of ``history = "log"`` every change."""
+        found: DataFrame = self._of.run(lambda: self._of.table(self._of.spark).toDF())
+        return found
+
     def truncate(self, before: Position, batch: Batch) -> None:
         """Without a time, for who has no event: else TRUNCATE comes with the rows of ``apply``."""
         control = {
@@ -109,7 +114,7 @@ class DeltaHistory:
         if (here := self._here.current()) is not None:
             yield from self._of.rows_of(here)
             return
-        table = self._of.run(lambda: self._of.table(self._of.spark).toDF())
+        table = self.changes()
         if not self._is_log:
             yield from self._of.scanned(table.where(CURRENT))
             return
