@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shlex
 import shutil
@@ -19,6 +20,8 @@ import pytest
 import redis
 
 from stack import servers, state
+from stack.postgres import MAJOR, NEWEST, reachable_binaries
+from stack.process import as_user, unprivileged_user
 from tests.support.commands.deployment import Deployment
 from tests.support.servers.forked_command import Child
 from tests.support.servers.lent_jvm import Lender
@@ -80,6 +83,8 @@ class Runbook:
             program, *arguments = shlex.split(command.replace(VIEW, self.view))
             if program == "systemctl":
                 self.systemctl(*arguments)
+            elif program == "rm":
+                shutil.rmtree(self.home / "state" / self.deployment.name)
             elif program == "psql":
                 self.deployment.execute(arguments[arguments.index("-c") + 1])
             else:
@@ -154,7 +159,7 @@ def runbook(
     """With a source that a backup can be restored over."""
     home = tmp_path / "servers"
     try:
-        dsn = servers.start(home, ["postgres"]).postgres_dsn
+        dsn = servers.start(home, ["postgres"], {"postgres": {MAJOR: "16"}}).postgres_dsn
         extra = f"""
 [stores.cache]
 kind = "redis"
@@ -212,6 +217,37 @@ def backup_is_restored(runbook: Runbook) -> None:
     runbook.ended("capture", "init --again")
 
 
+def source_is_upgraded(runbook: Runbook) -> None:
+    """To the newest version, by ``pg_upgrade``; that data has the place of the former."""
+    home = runbook.home / "servers"
+    data = Path(state.load(home)["postgres"].data)
+    for service in SERVICES:
+        runbook.running.pop(service).close()
+    servers.stop(home, ["postgres"])
+    user, fresh = unprivileged_user(), data.with_name("upgraded")
+    before, after = (reachable_binaries(data.parent, user, one) for one in ("16", NEWEST))
+    for folder in (fresh, data.with_name("work")):
+        folder.mkdir(mode=0o700)
+        if user is not None:
+            os.chown(folder, user.uid, user.gid)
+
+    def run(program: str, *arguments: str | Path) -> None:
+        command = [after / program, "-U", "postgres", *arguments]
+        done = subprocess.run(
+            command, cwd=data.with_name("work"), capture_output=True, text=True, **as_user(user)
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+
+    run("initdb", "-D", fresh, "-A", "trust", "-E", "UTF8", "--locale=C", "--no-data-checksums")
+    run("pg_upgrade", "-b", before, "-B", after, "-d", data, "-D", fresh, "-s", fresh.parent)
+    shutil.rmtree(data)
+    fresh.rename(data)
+    servers.start(home, ["postgres"])
+    runbook.systemctl("start", "headwater-capture", "headwater-apply")
+    runbook.ended("capture", "init --again --moved")
+    runbook.ended("apply", "init --again --moved")
+
+
 def topic_is_lost(runbook: Runbook) -> None:
     from kafka import KafkaAdminClient
 
@@ -247,6 +283,20 @@ def store_is_emptied(runbook: Runbook) -> None:
     wait_until(stopped, "the view to stop", 120)
 
 
+def store_is_restored(runbook: Runbook) -> None:
+    """From a backup: it has rows that were deleted since, and lacks others."""
+    cache, of = runbook.cache, runbook.deployment
+    backup = {
+        key: cache.execute_command("DUMP", key, NEVER_DECODE=True)  # type: ignore[no-untyped-call]
+        for key in cache.scan_iter(f"*{runbook.view}*")
+    }
+    of.execute(*CHANGES)
+    assert of.run("wait", runbook.view, "--timeout", "120").returncode == 0
+    cache.delete(*cache.scan_iter(f"*{runbook.view}*"))
+    for key, value in backup.items():
+        cache.restore(key, 0, value)
+
+
 def rows_were_changed_by_hand(runbook: Runbook) -> None:
     runbook.cache.delete(*runbook.rows()[:3])
 
@@ -272,17 +322,19 @@ def topic_is_read(runbook: Runbook) -> None:
     )
 
 
-FAULTS: Final[dict[str, Callable[[Runbook], None]]] = {
-    "Add partitions": topic_is_read,
-    "Add a table": table_is_declared,
-    "Add a source": source_is_declared,
-    "Rows in a store are wrong": rows_were_changed_by_hand,
-    "A store was emptied or replaced": store_is_emptied,
-    "`apply.state` is lost": state_is_lost,
-    "The replication slot is lost": slot_is_lost,
-    "A topic is lost": topic_is_lost,
-    "The source was restored from a backup": backup_is_restored,
-}
+FAULTS: Final[tuple[tuple[str, Callable[[Runbook], None]], ...]] = (
+    ("Add partitions", topic_is_read),
+    ("Add a table", table_is_declared),
+    ("Add a source", source_is_declared),
+    ("Rows in a store are wrong", rows_were_changed_by_hand),
+    ("A store was emptied or replaced", store_is_emptied),
+    ("A store was emptied or replaced", store_is_restored),
+    ("`apply.state` is lost", state_is_lost),
+    ("The replication slot is lost", slot_is_lost),
+    ("A topic is lost", topic_is_lost),
+    ("The source was restored from a backup", backup_is_restored),
+    ("The source was upgraded", source_is_upgraded),
+)
 
 
 def test_the_wal_of_a_source_that_is_idle_advances_each_time(postgres: str) -> None:
@@ -301,7 +353,7 @@ def test_the_wal_of_a_source_that_is_idle_advances_each_time(postgres: str) -> N
 def test_each_procedure_brings_back_what_its_fault_took(runbook: Runbook) -> None:
     runbook.systemctl("start", "headwater-capture", "headwater-apply")
     runbook.is_right()
-    for title, fault in FAULTS.items():
+    for title, fault in FAULTS:
         fault(runbook)
         runbook.follow(title)
         runbook.is_right()

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from cdc.errors import UsageError
 from cdc.lsn import format_lsn
 from headwater.cli.common.context import configured
 from headwater.cli.common.output import err, out, print_json
@@ -68,6 +69,13 @@ def init(
             help="Take a new snapshot, for example after a lost slot. Stop capture first.",
         ),
     ] = False,
+    moved: Annotated[
+        bool,
+        typer.Option(
+            "--moved",
+            help="With --again: the database is in another cluster now, as after pg_upgrade.",
+        ),
+    ] = False,
     ddl_events: Annotated[
         bool | None,
         typer.Option(
@@ -92,7 +100,8 @@ def init(
     \b
     Examples:
       headwater init
-      headwater init --again    after a lost replication slot
+      headwater init --again            after a lost replication slot
+      headwater init --again --moved    after pg_upgrade
       headwater init --print-sql --role headwater --publication-owner app_owner
       headwater init --print-sql --store reports
     """
@@ -103,13 +112,15 @@ def init(
     config = configured(ctx)
     if printed(config, print_sql, Roles(role, publication_owner), store):
         return
+    if moved and not again:
+        raise UsageError("--moved takes a new snapshot", "add --again")
     keep_freed_memory()
     display = Display(err())
     try:
         if ddl_events is not None and runs_for_another(config):
             tell_of_ddl(config, display, ddl_events)
             return
-        outcome = initialise(config, display, with_rows=not no_snapshot, again=again)
+        outcome = initialise(config, display, with_rows=not no_snapshot, again=again, moved=moved)
         if ddl_events is not None:
             tell_of_ddl(config, display, ddl_events)
     finally:

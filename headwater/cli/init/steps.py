@@ -21,6 +21,7 @@ from cdc.events.envelope import SourceContext
 from cdc.events.marks import Mark
 from cdc.kafka.broker import Broker
 from cdc.kafka.bulk_producer import BulkProducer
+from cdc.kafka.marks import stored_mark
 from cdc.kafka.topology import all_specs
 from cdc.lsn import format_lsn
 from cdc.source.catalog import captured_tables
@@ -70,9 +71,15 @@ class Outcome(NamedTuple):
 
 
 def initialise(
-    config: Config, observer: Observer, *, with_rows: bool = True, again: bool = False
+    config: Config,
+    observer: Observer,
+    *,
+    with_rows: bool = True,
+    again: bool = False,
+    moved: bool = False,
 ) -> Outcome:
-    """Make what is missing, or say what stands. ``again`` replaces a snapshot, complete or not.
+    """Make what is missing, or say what stands. ``again`` replaces a snapshot, complete or not;
+    ``moved`` accepts topics that the database filled in another cluster.
 
     Raises ``FatalError`` with all errors of the preflight before anything is made.
     """
@@ -93,7 +100,7 @@ def initialise(
         observer.step(f"publication {source.publication_name} {'set' if changed else 'fits'}")
         with Broker(config.kafka.bootstrap_servers, config.kafka) as broker:
             kit = Kit(config, conn, broker, observer, tables)
-            refuse_other_history(kit, is_known=known is not None)
+            refuse_other_history(kit, is_known=known is not None, moved=moved)
             specs = all_specs(config, tables)
             created = broker.create_topics(specs)
             observer.step(f"topics: {len(created)} created, {len(specs) - len(created)} were there")
@@ -149,7 +156,9 @@ def _take_snapshot(
             publish_descriptions(source, kit.tables, publisher, slot.snapshot_name)
     offsets, of = ends(kit), (identity.system_id, identity.timeline, identity.database)
     ids = kit.broker.topic_ids(sorted(offsets))
-    mark = Mark(lsn, offsets, *of, source.slot_name, topic_ids=ids)
+    before = stored_mark(kit.broker, source.name)
+    regrouped = before.mark.regrouped if before else {}
+    mark = Mark(lsn, offsets, *of, source.slot_name, topic_ids=ids, regrouped=regrouped)
     send_progress(kit, producer, mark)
     state.complete(conn, snapshot_id, lsn)
     return lsn, state.table_rows(conn, snapshot_id), state.dead_letters(conn, snapshot_id)

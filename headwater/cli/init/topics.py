@@ -39,9 +39,10 @@ class Kit:
         return progress_topic(self.config.source.name)
 
 
-def refuse_other_history(kit: Kit, *, is_known: bool) -> None:
+def refuse_other_history(kit: Kit, *, is_known: bool, moved: bool = False) -> None:
     """Positions of this source must be higher than any that the topics already hold. ``is_known``:
-    this database has begun to fill them. Raises ``LogError``."""
+    this database has begun to fill them; ``moved``: it did so in another cluster. Raises
+    ``LogError``."""
     stored = stored_mark(kit.broker, kit.config.source.name)
     if stored is None:
         if not is_known:
@@ -54,14 +55,15 @@ def refuse_other_history(kit: Kit, *, is_known: bool) -> None:
     assert row is not None
     here = identify(kit.conn)
     is_other = (mark.system_id, mark.database) != (here.system_id, here.database)
-    if is_other or parse_lsn(row[0]) <= held:
+    if (is_other and not moved) or parse_lsn(row[0]) <= held:
         raise LogError(
             f"the topics of source {kit.config.source.name} were filled from another database or "
             f"history (cluster {mark.system_id}, database {mark.database}, up to "
             f"{format_lsn(held)})",
             "give this source a unique source.name, or delete those topics and rebuild the "
             "views that report it; if the server was promoted or restored, wait until its WAL "
-            "is past that LSN",
+            "is past that LSN; if the database is in another cluster now, as after pg_upgrade, "
+            "run `headwater init --again --moved`",
         )
 
 

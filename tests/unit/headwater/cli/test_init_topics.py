@@ -47,6 +47,10 @@ def test_topics_that_another_database_filled_are_not_taken_over(
         return
     with pytest.raises(LogError, match=r"filled from another database or history .*shop"):
         refuse_other_history(kit, is_known=True)
+    refuse_other_history(kit, is_known=True, moved=True)
+    monkeypatch.setattr(init_topics, "newest_event", lambda *_: 1 << 32)
+    with pytest.raises(LogError, match="wait until its WAL is past"):
+        refuse_other_history(kit, is_known=True, moved=True)
 
 
 class Kafka:
