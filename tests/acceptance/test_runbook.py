@@ -220,29 +220,29 @@ def backup_is_restored(runbook: Runbook) -> None:
 def source_is_upgraded(runbook: Runbook) -> None:
     """To the newest version, by ``pg_upgrade``; that data has the place of the former."""
     home = runbook.home / "servers"
-    data = Path(state.load(home)["postgres"].data)
+    data = Path(state.load(home)["postgres"].data) / "data"
     for service in SERVICES:
         runbook.running.pop(service).close()
     servers.stop(home, ["postgres"])
     user, fresh = unprivileged_user(), data.with_name("upgraded")
     before, after = (reachable_binaries(data.parent, user, one) for one in ("16", NEWEST))
-    for folder in (fresh, data.with_name("work")):
+    work = data.with_name("work")
+    for folder in (fresh, work):
         folder.mkdir(mode=0o700)
         if user is not None:
             os.chown(folder, user.uid, user.gid)
 
     def run(program: str, *arguments: str | Path) -> None:
         command = [after / program, "-U", "postgres", *arguments]
-        done = subprocess.run(
-            command, cwd=data.with_name("work"), capture_output=True, text=True, **as_user(user)
-        )
+        done = subprocess.run(command, cwd=work, capture_output=True, text=True, **as_user(user))
         assert done.returncode == 0, done.stdout + done.stderr
 
     run("initdb", "-D", fresh, "-A", "trust", "-E", "UTF8", "--locale=C", "--no-data-checksums")
-    run("pg_upgrade", "-b", before, "-B", after, "-d", data, "-D", fresh, "-s", fresh.parent)
+    places = ("-b", before, "-B", after, "-d", data, "-D", fresh, "-s", work)
+    run("pg_upgrade", *places, "-o", "-c wal_level=logical")
     shutil.rmtree(data)
     fresh.rename(data)
-    servers.start(home, ["postgres"])
+    servers.start(home, ["postgres"], {"postgres": {MAJOR: NEWEST}})
     runbook.systemctl("start", "headwater-capture", "headwater-apply")
     runbook.ended("capture", "init --again --moved")
     runbook.ended("apply", "init --again --moved")
