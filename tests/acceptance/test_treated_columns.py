@@ -149,6 +149,9 @@ def test_views_show_treated_columns_and_are_verified(
         assert hashed(f"{MARKED}!", "new") in rows(conn, "counted", 2)
         stored = repr([conn.execute(f'select * from views."{n}"'.encode()).fetchall()
                        for n in names.values()])  # fmt: skip
+    deployment.settings = deployment.settings.replace(' born = "mask",', "")
+    refused = deployment.run("verify", names["alone"])
+    assert "public.person: born was treated (mask ***), and has no entry now" in refused.stderr
     for text in (stored, kafka_holds(deployment)):
         assert MARKED not in text
         assert "1777" not in text
