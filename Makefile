@@ -38,6 +38,7 @@ chaos: $(READY)
 	$(BIN)/python -m tests.chaos --seeds $(SEEDS) --first $(FIRST) $(CHAOS)
 
 soak: $(READY)
+	@stack/test_tools.sh $(VENV)
 	$(BIN)/python -m tests.soak --minutes $(MINUTES) $(SOAK)
 
 lint: $(READY)
@@ -50,11 +51,13 @@ alarms: $(READY)
 
 # For the inner loop. What is pure: tests/support/pure.py.
 check: lint
+	@stack/test_tools.sh $(VENV)
 	$(BIN)/pytest --pure --numprocesses 2 --quiet tests/unit tests/simulation
 
 # Three lanes of whole files, each with servers of its own: on two cores, for a lane waits for
 # processes and servers about half of its time. What took longest goes first (tests/durations.json).
 test: lint
+	@stack/test_tools.sh $(VENV) s3
 	$(BIN)/pytest --numprocesses 3 --dist loadfile --no-loadscope-reorder
 
 clean:

@@ -28,6 +28,13 @@ PrintSqlOption = Annotated[
         " Changes nothing, and needs no right but to connect.",
     ),
 ]
+MovedOption = Annotated[
+    bool,
+    typer.Option(
+        "--moved",
+        help="With --again: the database is in another cluster now, as after pg_upgrade.",
+    ),
+]
 RoleOption = Annotated[
     str,
     typer.Option(
@@ -69,13 +76,7 @@ def init(
             help="Take a new snapshot, for example after a lost slot. Stop capture first.",
         ),
     ] = False,
-    moved: Annotated[
-        bool,
-        typer.Option(
-            "--moved",
-            help="With --again: the database is in another cluster now, as after pg_upgrade.",
-        ),
-    ] = False,
+    moved: MovedOption = False,
     ddl_events: Annotated[
         bool | None,
         typer.Option(

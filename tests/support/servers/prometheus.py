@@ -1,4 +1,4 @@
-"""Prometheus and its tools: those on ``PATH``, or those that ``stack/bootstrap.sh`` unpacked."""
+"""Prometheus and its tools: those on ``PATH``, or those that ``stack/test_tools.sh`` unpacked."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def tool(name: str) -> str:
     """Where ``prometheus``, ``promtool`` or ``amtool`` is."""
     unpacked = cache_directory() / "prometheus" / name
     found = str(unpacked) if unpacked.is_file() else shutil.which(name)
-    assert found, f"{name} is missing: run make, or apt-get install prometheus"
+    assert found, f"{name} is missing: run make check, or apt-get install prometheus"
     return found
 
 

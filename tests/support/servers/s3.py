@@ -1,4 +1,4 @@
-"""An S3 server on loopback: versitygw, built by ``stack/bootstrap.sh``."""
+"""An S3 server on loopback: versitygw, built by ``stack/test_tools.sh``."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class S3:
 def s3_in(home: Path, guardian: Guardian) -> Iterator[S3]:
     """A server that keeps all below ``home``."""
     program = cache_directory() / "versitygw" / "versitygw"
-    assert program.is_file(), f"{program} is missing: run make, which builds it"
+    assert program.is_file(), f"{program} is missing: run make test, which builds it"
     port, buckets, sidecar = free_port(set()), home / "buckets", home / "sidecar"
     buckets.mkdir()
     sidecar.mkdir()

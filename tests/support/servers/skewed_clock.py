@@ -1,4 +1,4 @@
-"""Processes whose clock is ahead: libfaketime, as ``stack/bootstrap.sh`` unpacked it."""
+"""Processes whose clock is ahead: libfaketime, as ``stack/test_tools.sh`` unpacked it."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class SkewedClock:
 def skewed_clock() -> Iterator[SkewedClock]:
     """One that is right at first."""
     unpacked = cache_directory() / "faketime" / _LIBRARY
-    assert unpacked.is_file(), f"{unpacked} is missing: run make"
+    assert unpacked.is_file(), f"{unpacked} is missing: run make check"
     folder = Path(tempfile.mkdtemp(prefix="headwater-clock-", dir="/var/tmp"))
     try:
         folder.chmod(0o755)
