@@ -8,6 +8,7 @@ from pathlib import Path
 
 from bootstrap.build_parts import Kit
 from cdc.errors import HeadwaterError
+from cdc.topics import view_group
 from jobs.generations.last_error import NOTE
 from jobs.generations.view_state import state_directory
 from jobs.without_mirrors.dead_letters.topic import drop_letters, forget_letters
@@ -59,6 +60,7 @@ def clear(kit: Kit) -> list[int]:
     for number in numbers:
         remove(kit, number)
     drop_letters(kit.broker, kit.name)
+    kit.broker.delete_groups([view_group(kit.name)])
     for file in ("generations.json", NOTE):
         (kit.directory / file).unlink(missing_ok=True)
     return numbers

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal, NamedTuple
 
 from verification.values.canonical_form import Canonical
@@ -63,3 +63,21 @@ class Report:
     def equal(self) -> bool:
         """Every row was decided, and none differs any more."""
         return self.wrong == self.repaired and not self.undecided and not self.parked
+
+
+def resumed(first: Report, again: Report) -> Report:
+    """What a verification found, with what a second one, after a repair, says became of it."""
+    if again.wrong or again.undecided or again.parked:
+        return again
+    return replace(
+        first,
+        lsn=again.lsn,
+        source_rows=again.source_rows,
+        rows_read=again.rows_read,
+        repaired=first.wrong,
+        beyond_repair=0,
+        undecided=0,
+        rounds=first.rounds + again.rounds,
+        seconds=first.seconds + again.seconds,
+        differing=[],
+    )

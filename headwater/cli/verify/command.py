@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from functools import cache, partial
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from cdc.errors import ViewError
+from cdc.errors import UsageError, ViewError
 from headwater.cli.common.context import configured, declared
 from headwater.cli.common.output import err, notice, out, print_json
 from headwater.cli.verify import state_views
 from headwater.cli.verify.display import document, show
+from headwater.cli.verify.steps import steps
 from headwater.cli.view.request import command, result
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from cdc.config import Config
     from cdc.kafka.broker import Broker
     from jobs.delta_engine.live_view import LiveMirrors
@@ -30,18 +28,16 @@ if TYPE_CHECKING:
     from views.table_versions import TableVersion
 
 
-_LONG_S = 2.0
-"""What lasts longer is told to who reads no terminal, too."""
-
-
 def register(app: typer.Typer) -> None:
     app.command(name="verify")(verify)
 
 
 def verify(
     ctx: typer.Context,
-    view: Annotated[str, typer.Argument(metavar="VIEW")],
-    as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,
+    views: Annotated[list[str], typer.Argument(metavar="VIEW...", help="Names of views.")],
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print the report as JSON; of several views, a list.")
+    ] = False,
     timeout: Annotated[
         float, typer.Option("--timeout", metavar="S", min=0, help="Seconds to wait for the view.")
     ] = 60.0,
@@ -52,7 +48,7 @@ def verify(
         bool, typer.Option("--repair", help="Correct rows that differ, and compare them again.")
     ] = False,
 ) -> None:
-    """Compare every row of VIEW with the source, exactly, while both keep changing.
+    """Compare every row of each VIEW with the source, exactly, while both keep changing.
 
     Runs the view's SQL in the source, on a snapshot at an LSN, and reads the view once it has
     applied everything committed below that LSN. Rows that changed meanwhile are compared again.
@@ -60,7 +56,8 @@ def verify(
 
     With --repair, rows that differ are read from the source at that LSN and written to the store,
     rows that the source does not have are deleted, and all of them are compared again. In a view
-    with mirrors (several tables, GROUP BY, nested objects) they are recomputed from the mirrors. A
+    with mirrors (several tables, GROUP BY, nested objects) they are recomputed from the mirrors; if
+    they differ still, the mirrors are read again from the source, unless a history follows them. A
     running `headwater apply` pauses the view for that time; if the state database keeps the
     mirrors, it is the process that writes the rows.
 
@@ -69,23 +66,53 @@ def verify(
     \b
     Examples:
       headwater verify open_orders
-      headwater verify open_orders --repair
+      headwater verify open_orders customers --repair
     """
     from verification.view_facts import is_kept_by_state
 
     config = configured(ctx)
+    for view in views:
+        declared(config, view)
+    reports = []
+    for view in dict.fromkeys(views):
+        reports.append(_verified(ctx, config, view, timeout, limit, repair))
+        if not as_json:
+            show(reports[-1], out(), is_kept_by_state(config, view))
+    if as_json:
+        documents = [document(one) for one in reports]
+        print_json(documents if len(documents) > 1 else documents[0])
+    if not all(one.equal for one in reports):
+        raise typer.Exit(1)
+
+
+def _verified(
+    ctx: typer.Context, config: Config, view: str, timeout: float, limit: int, repair: bool
+) -> Report:
+    """With ``repair``, what differs is set right by whoever can: see ``verify``."""
+    from verification.report import resumed
+    from verification.view_facts import is_kept_by_state
+
     if of_history := repair and _is_kept_history(config, view):
         repair = False
     report = _compared(config, view, timeout, limit, repair)
     if of_history and not report.equal:
         result(partial(configured, ctx), command("anew", view))
         report = _compared(config, view, timeout, limit, repair)
-    if as_json:
-        print_json(document(report))
-    else:
-        show(report, out(), is_kept_by_state(config, view))
-    if not report.equal:
-        raise typer.Exit(1)
+    if report.beyond_repair and is_kept_by_state(config, view) and _refilled(ctx, view):
+        report = resumed(report, _compared(config, view, timeout, limit, repair))
+    return report
+
+
+def _refilled(ctx: typer.Context, view: str) -> bool:
+    """Have the mirrors of its tables filled again, which are not what the tables are; whether they
+    may be."""
+    notice(f"{view}: its mirrors differ from their tables: these are read again from the source")
+    try:
+        result(partial(configured, ctx), command("refill", view))
+    except UsageError as error:
+        notice(error.message)
+        return False
+    return True
 
 
 def _is_kept_history(config: Config, view: str) -> bool:
@@ -97,7 +124,30 @@ def _is_kept_history(config: Config, view: str) -> bool:
 
 
 def _compared(config: Config, view: str, timeout: float, limit: int, repair: bool) -> Report:
-    """The verification's report."""
+    """The verification's report. Raises what the view's store says if that is why it is late."""
+    from verification.view_positions import NotReachedError
+
+    try:
+        return _as_it_is(config, view, timeout, limit, repair)
+    except NotReachedError as error:
+        if error.lacking:
+            refuse_store_away(config, view)
+        raise
+
+
+def refuse_store_away(config: Config, view: str) -> None:
+    """Raise ``HeadwaterError`` where the store of a view does not answer; not of Delta tables,
+    which only Spark reads."""
+    from jobs.sinks.stores import open_generations
+
+    wanted = config.views[view]
+    store = config.store(wanted.store)
+    if store.kind != "delta":
+        with closing(open_generations(store, view, None, 0.0, None, wanted.history)) as stored:
+            stored.live()
+
+
+def _as_it_is(config: Config, view: str, timeout: float, limit: int, repair: bool) -> Report:
     from cdc.kafka.broker import Broker
     from cdc.kafka.marks import refuse_foreign_topics
     from jobs.generations.generation_record import read_generations
@@ -111,13 +161,13 @@ def _compared(config: Config, view: str, timeout: float, limit: int, repair: boo
         broker = stack.enter_context(Broker(config.kafka.bootstrap_servers, config.kafka))
         refuse_foreign_topics(config, broker)
         if is_kept_by_state(config, view):
-            on_step = stack.enter_context(_steps(err()))
+            on_step = stack.enter_context(steps(err()))
             asked = state_views.Asked(view, timeout, limit, repair)
             return state_views.compared(config, asked, broker, on_step)
         directory = view_directory(config.apply.state, config.source.name, view)
         number = read_generations(directory).live_number
         resolved, versions = resolved_view(config, view, broker)
-        on_step = stack.enter_context(_steps(err()))
+        on_step = stack.enter_context(steps(err()))
 
         @cache
         def session() -> Any:  # so is Spark
@@ -221,28 +271,3 @@ def stored_view(config: Config, view: View, session: Callable[[], Any]) -> Itera
         yield sink
     finally:
         sink.close()
-
-
-class Steps:
-    """Tells what is awaited once that lasts, and again while it does."""
-
-    def __init__(self, console: Console, clock: Callable[[], float] = time.monotonic) -> None:
-        self._console, self._clock = console, clock
-        self._due = clock() + _LONG_S
-
-    def update(self, what: str) -> None:
-        """What is done now; called again and again while it lasts."""
-        if self._clock() < self._due:
-            return
-        self._due = self._clock() + _LONG_S
-        self._console.print(what, soft_wrap=True, markup=False)
-
-
-@contextmanager
-def _steps(console: Console) -> Iterator[Any]:
-    """A line that says what is being done; off a terminal one for each thing that takes long."""
-    if not console.is_terminal:
-        yield Steps(console).update
-        return
-    with console.status("") as status:
-        yield status.update

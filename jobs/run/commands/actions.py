@@ -6,10 +6,12 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from cdc.errors import UsageError, ViewError
+from cdc.kafka.broker import Broker
+from cdc.topics import view_group
 from jobs.generations.generation_record import Generation as Recorded
 from jobs.run.builds.generation_files import is_built_from
 from jobs.run.builds.view_build import ViewBuild, stopped
-from jobs.run.commands.row_repair import anew, discard, retry
+from jobs.run.commands.row_repair import anew, discard, refill, retry
 from jobs.run.commands.work import Work
 from jobs.run.removal import drop_all, drop_generation
 from jobs.run.views.history_recovery import refillable
@@ -90,6 +92,9 @@ def drop(work: Work) -> dict[str, Any]:
     number, found = work.command.arguments.get("generation"), work.files.read()
     if number is None:
         work.views.give_up(work.entry)
+        kafka = work.parts.config.kafka
+        with Broker(kafka.bootstrap_servers, kafka) as broker:
+            broker.delete_groups([view_group(work.name)])
         numbers = drop_all(work.conn, work.files)
         work.help.spare_mirrors()
         return {"dropped": numbers}
@@ -115,6 +120,7 @@ WORK: Final[Mapping[str, Callable[[Work], dict[str, Any]]]] = {
     "rollback": roll_back,
     "drop": drop,
     "anew": anew,
+    "refill": refill,
     "retry": retry,
     "discard": discard,
 }

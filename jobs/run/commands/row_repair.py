@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
-from cdc.errors import ViewError
+from cdc.errors import RetryableError, ViewError
 from jobs.run.builds.builder import Generation
 from jobs.run.builds.view_build import stopped
 from jobs.run.commands.work import Work
+from jobs.run.views.history_recovery import refillable
 from jobs.state.dead_letters.faulty_records import FaultyRecord, faulty_records
 from jobs.state.dead_letters.parked_keys import ParkedKey, parked_keys, unpark
 from jobs.state.groups.tables import fill_groups
@@ -79,13 +80,32 @@ def named(generation: Generation, key: Sequence[str]) -> str:
     return ", ".join(f"{c.name}={v}" for c, v in zip(generation.kept.key, key, strict=True))
 
 
+def refill(work: Work) -> dict[str, Any]:
+    """The mirrors of the view's tables filled again from the source, and its rows that differ then
+    written: also those gone that no event has told of, as of a partition that was detached."""
+    live = _live(work)
+    tables = refillable(work.parts.reload(), work.name, live.record.sql)
+    work.steps.step(f"{', '.join(tables)}: to be read again from the source")
+    work.help.refill(tables)
+    work.views.open_again(work.conn, work.entry)
+    live = _live(work)
+    _written(work, live, make_anew(work.conn, live.kept, []))
+    return {"generation": live.record.generation, "tables": tables}
+
+
 def _live(work: Work) -> Generation:
-    if work.entry.live is None:
-        raise ViewError(
-            f"view {work.name}: it has no live generation yet",
-            f"run `headwater view create {work.name}`",
-        )
-    return work.entry.live
+    entry = work.entry
+    if entry.live is not None:
+        return entry.live
+    if entry.error is not None:
+        said = entry.error.message.removeprefix(f"view {work.name}: ")
+        raise ViewError(f"view {work.name} has stopped: {said}", entry.error.hint)
+    if entry.seen is not None:
+        raise RetryableError(f"view {work.name} is just being opened", "run it again")
+    raise ViewError(
+        f"view {work.name}: it has no live generation yet",
+        f"run `headwater view create {work.name}`",
+    )
 
 
 def _written(work: Work, live: Generation, marked: Anew) -> None:

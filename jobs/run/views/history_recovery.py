@@ -10,6 +10,7 @@ from jobs.generations.generation_record import Generation as Recorded
 from jobs.run.builds.builder import Declared, begin
 from jobs.run.builds.generation_files import GenerationFiles
 from jobs.run.process_parts import Parts
+from jobs.run.removal import forget_unknown
 from jobs.run.views.generation_registry import GenerationRegistry
 from jobs.run.views.view_plan import planned, relation_of
 from jobs.run.views.views_without_mirrors import is_direct
@@ -20,7 +21,23 @@ from views.parse.table_references import tables_read
 log = structlog.get_logger("apply")
 
 
-def adopted(
+def live_record(
+    conn: Connection, files: GenerationFiles, generations: GenerationRegistry, view: View
+) -> ViewRecord | None:
+    """What the state database has of the generation that readers see of a view, which is declared
+    as ``view`` now; what it has of others that nobody knows is forgotten."""
+    live = files.read().live
+    forget_unknown(conn, files)
+    if live is None:
+        return None
+    records = view_records(conn, files.name)
+    found = next((one for one in records if one.generation == live.number), None)
+    if found is None and live.declared.history:
+        return _adopted(conn, files.parts, generations, files.name, view, live)
+    return found
+
+
+def _adopted(
     conn: Connection,
     parts: Parts,
     generations: GenerationRegistry,

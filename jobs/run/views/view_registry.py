@@ -17,15 +17,15 @@ from jobs.run.builds.builder import Generation
 from jobs.run.builds.generation_files import GenerationFiles, is_built_from
 from jobs.run.builds.view_build import ViewBuild
 from jobs.run.process_parts import Parts
-from jobs.run.removal import drop_expired, forget_unknown
+from jobs.run.removal import drop_expired
 from jobs.run.views.generation_registry import GenerationRegistry
-from jobs.run.views.history_recovery import OtherHistories, adopted
+from jobs.run.views.history_recovery import OtherHistories, live_record
 from jobs.run.views.view_clock import ViewClock
 from jobs.run.views.view_entry import ViewEntry
 from jobs.run.views.view_errors import note_errors, of_builds
 from jobs.state.server.connection import Connection
 from jobs.state.views.dirty_keys import NEVER
-from jobs.state.views.view_record import PAUSED, ViewRecord, note_unbuilt, view_records
+from jobs.state.views.view_record import PAUSED, note_unbuilt
 
 log = structlog.get_logger("apply")
 
@@ -165,6 +165,14 @@ class ViewRegistry:
         except Exception as error:  # readers see it all the same: it is kept with a later try
             self._failed(one, error)
 
+    def open_again(self, conn: Connection, one: ViewEntry) -> None:
+        """Keep what readers see over mirrors that were left to be filled again, which it is here:
+        it becomes what they say then."""
+        if one.live is not None and not self.generations.known.knows(one.live):
+            self._open_again(one, one.live)
+        if not one.kept:
+            self._take_up(conn, one)
+
     def give_up(self, one: ViewEntry) -> None:
         """Keep nothing of it any more: it is being removed."""
         if one.build is not None:
@@ -222,7 +230,7 @@ class ViewRegistry:
         self._hold(one)
         if one.live is None:
             files = GenerationFiles(self._parts, one.name)
-            record = self._live_record(conn, files)
+            record = live_record(conn, files, self.generations, one.declared)
             if record is None:
                 if self._parts.builds:
                     self.build(one, hold=False)
@@ -245,20 +253,6 @@ class ViewRegistry:
         one.missed = False
         self.generations.lanes.add(one.live, one.declared, sure_from)
         one.kept = True
-
-    def _live_record(self, conn: Connection, files: GenerationFiles) -> ViewRecord | None:
-        """What the state database has of the generation that readers see; what it has of others
-        that nobody knows is forgotten."""
-        live = files.read().live
-        forget_unknown(conn, files)
-        if live is None:
-            return None
-        records = view_records(conn, files.name)
-        found = next((one for one in records if one.generation == live.number), None)
-        if found is None and live.declared.history:
-            view = self._views[files.name].declared
-            return adopted(conn, self._parts, self.generations, files.name, view, live)
-        return found
 
     def _show(self, conn: Connection, generation: Generation) -> None:
         """For builds."""

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from io import StringIO
+from pathlib import Path
 
 import pytest
 from rich.console import Console
 
-from headwater.cli.verify.command import Steps
+from cdc.config import parse_config
+from cdc.errors import HeadwaterError
+from headwater.cli.verify.command import refuse_store_away
+from headwater.cli.verify.steps import Steps
 from verification.late_view_errors import watched
 from verification.view_positions import Lacking, StoppedError
 
@@ -55,3 +59,16 @@ def test_a_view_that_nobody_applies_is_told_at_once_and_once(
 def test_one_that_has_stopped_is_not_waited_for() -> None:
     with pytest.raises(StoppedError, match="full"):
         watched(Facts(False, "full"), "v", print)({})
+
+
+@pytest.mark.parametrize("url", ["redis://127.0.0.1:1/0", "http://127.0.0.1:1"])
+def test_a_store_that_is_away_is_why_a_view_is_late(url: str) -> None:
+    kind = url.partition(":")[0].replace("http", "opensearch")
+    document = {
+        "source": {"name": "shop", "dsn": "postgresql://localhost/shop", "tables": ["public.t"]},
+        "kafka": {"bootstrap_servers": "localhost:9092"},
+        "stores": {"store": {"kind": kind, "url": url}},
+        "views": {"v": {"store": "store", "key": ["id"], "sql": "select id from t"}},
+    }
+    with pytest.raises(HeadwaterError, match=r"127\.0\.0\.1:1"):
+        refuse_store_away(parse_config(document, {}, base=Path()), "v")
