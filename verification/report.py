@@ -71,9 +71,6 @@ def resumed(first: Report, again: Report) -> Report:
         return again
     return replace(
         first,
-        lsn=again.lsn,
-        source_rows=again.source_rows,
-        rows_read=again.rows_read,
         repaired=first.wrong,
         beyond_repair=0,
         undecided=0,

@@ -3,7 +3,7 @@ applies, which are as stale as nobody says. ``lag``, ``health`` and ``check`` fa
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable
+from collections.abc import Container, Iterable, Sequence
 from typing import Final, NamedTuple
 
 from cdc.errors import sentence
@@ -35,8 +35,25 @@ def view_fault(facts: ViewFacts, view: str) -> ViewFault | None:
         return ViewFault(view, STOPPED, error.message, error.hint)
     if facts.applied(view) is not False:
         return None
-    hint = f"run `headwater apply` for all views, or `headwater apply {view}` for this one"
-    return ViewFault(view, NOT_APPLIED, f"view {view}: no process applies it", sentence(hint))
+    return not_applied([view])
+
+
+def not_applied(views: Sequence[str]) -> ViewFault:
+    """That nobody applies these views, in one line."""
+    names, some = ", ".join(views), f"`headwater apply {' '.join(views)}`"
+    said, which = f"view {names}: no process applies it", "this one"
+    if len(views) > 1:
+        said, which = f"views {names}: no process applies them", "these"
+    hint = f"run `headwater apply` for all views, or {some} for {which}"
+    return ViewFault(names, NOT_APPLIED, said, sentence(hint))
+
+
+def together(faults: Iterable[ViewFault]) -> list[ViewFault]:
+    """For people: those of views that nobody applies as one, behind the others."""
+    found = list(faults)
+    idle = [one.view for one in found if one.kind == NOT_APPLIED]
+    others = [one for one in found if one.kind != NOT_APPLIED]
+    return [*others, not_applied(idle)] if idle else others
 
 
 def view_faults(facts: ViewFacts, views: Iterable[str]) -> list[ViewFault]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from cdc.config import Config, View
@@ -60,17 +61,16 @@ def applied(config: Config) -> Iterator[Finding]:
     from cdc.kafka.broker import Broker
     from jobs.state.views.undeclared_views import undeclared_views
     from verification.view_facts import view_facts
-    from verification.view_faults import view_fault
+    from verification.view_faults import together, view_fault
 
     with Broker(config.kafka.bootstrap_servers, config.kafka) as broker:
-        facts = view_facts(config, broker)
+        facts, faults = view_facts(config, broker), []
         for name in config.views:
-            try:
-                fault = view_fault(facts, name)
-            except HeadwaterError:  # of its SQL or of the state database: told by their checks
-                continue
-            if fault is not None:
-                yield Finding("error", f"view {name}", fault.message, fault.hint)
+            with suppress(HeadwaterError):  # of its SQL or the state database: told by their checks
+                faults.append(view_fault(facts, name))
+    for fault in together(one for one in faults if one is not None):
+        which = "views" if "," in fault.view else f"view {fault.view}"
+        yield Finding("error", which, fault.message, fault.hint)
     for name, view in undeclared_views(config).items():
         message = f"its rows are in {view.store}, but it is no longer declared"
         hint = f"run `headwater view drop {name}`, or declare it again"

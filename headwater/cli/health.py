@@ -77,7 +77,7 @@ def health(
 
 def view_problems(config: Config, max_lag_s: float) -> list[str]:
     """What is wrong with views: they stopped, nobody applies them, or they are late."""
-    from headwater.lag.watch import LagWatch
+    from headwater.lag.watch import LagWatch, told
     from verification.view_faults import late
 
     with closing(LagWatch(lambda: config)) as looks:
@@ -85,14 +85,14 @@ def view_problems(config: Config, max_lag_s: float) -> list[str]:
         if late(seen.report, max_lag_s):  # what a first look cannot tell is taken to be missing
             seen = looks.settled()
     faults = seen.faults
-    problems = [_told(view, fault) for view, fault in faults.items()]
+    problems = [_told(view, fault) for view, fault in told(faults).items()]
     problems += [f"view {view}: {error}" for view, error in seen.unmeasured.items()]
     return problems + late(seen.report, max_lag_s, faults)
 
 
 def _told(view: str, fault: Mapping[str, str]) -> str:
     said = fault["fault"]
-    named = said if said.startswith(f"view {view}") else f"view {view}: {said}"
+    named = said if said.startswith((f"view {view}", f"views {view}")) else f"view {view}: {said}"
     since = f", since {at}" if (at := fault.get("at")) else ""
     return one_line(f"{named}{since}", fault["hint"])
 

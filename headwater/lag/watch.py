@@ -23,7 +23,7 @@ from headwater.lag.verified import Verified, read_verified
 from jobs.generations.last_error import stopped
 from jobs.generations.view_state import view_directory
 from verification.view_facts import ViewFacts, is_kept_by_state, view_facts
-from verification.view_faults import NOT_APPLIED, STOPPED, view_faults
+from verification.view_faults import NOT_APPLIED, STOPPED, not_applied, view_faults
 
 _EVERY_S: Final = 1.0
 _LOOKS: Final = 3
@@ -216,6 +216,16 @@ def faults_of(config: Config, facts: ViewFacts, views: Iterable[str]) -> Faults:
             noted = {"at": note.at, "fault": note.fault, "hint": note.hint}
         found[one.view] = {"kind": one.kind, "fault": one.message, "hint": one.hint, **noted}
     return found
+
+
+def told(faults: Faults) -> Faults:
+    """For people: those that nobody applies in one, behind the others."""
+    idle = [view for view, one in faults.items() if one["kind"] == NOT_APPLIED]
+    if len(idle) < 2:
+        return faults
+    one = not_applied(idle)
+    others = {view: fault for view, fault in faults.items() if view not in idle}
+    return {**others, one.view: {"kind": one.kind, "fault": one.message, "hint": one.hint}}
 
 
 def _directory(config: Config, view: str) -> Path:

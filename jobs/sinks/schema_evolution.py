@@ -118,7 +118,7 @@ def evolved(
             continue
         changed = list(changes(held[field.name].dataType, field.dataType, (field.name,)))
         refusing = [one for one in changed if not can(one.held, one.wanted)]
-        refused += map(str, refusing)
+        refused += [_told(one, field) for one in refusing]
         if changed and not refusing:
             wider[field.name] = field
     if refused:
@@ -130,6 +130,14 @@ def evolved(
             *(StructField(f.name, f.dataType, True, f.metadata) for f in added),
         ]
     )
+
+
+def _told(change: Change, wanted: StructField) -> str:
+    """With PostgreSQL's name of a type whose values Spark holds as text: the SQL has that one."""
+    called = (wanted.metadata or {}).get(POSTGRES_TYPE)
+    if called is None or not isinstance(change.wanted, StringType):
+        return str(change)
+    return f"{str(change).rpartition(', now ')[0]}, now {called}"
 
 
 def evolved_documents(

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from cdc.errors import LogError, UsageError
+from headwater.cli.common.confirmation import YesOption, confirm, on_terminal
 from headwater.cli.common.context import configured
 from headwater.cli.common.output import err, notice, out, print_json
 from headwater.cli.common.records import key_text, plain
@@ -85,7 +86,11 @@ def show(
     ],
     view: Annotated[
         str,
-        typer.Option("--view", metavar="VIEW", help="The view, if the event is parked in several."),
+        typer.Option(
+            "--view",
+            metavar="VIEW",
+            help="The view, if several parked the event, each for a cause.",
+        ),
     ] = "",
     as_json: Annotated[
         bool, typer.Option("--json", help="Print JSON, with the value as it was written.")
@@ -122,7 +127,8 @@ def _of_views(config: Config, views: Sequence[str]) -> list[Entry]:
 
 
 def _of_view(config: Config, wanted: str, view: str) -> Entry:
-    """With its value. Raises ``LogError`` for none, ``UsageError`` if several views have it."""
+    """With its value; ``also_of`` are the other views that have it for the same cause. Raises
+    ``LogError`` for none, ``UsageError`` if several views have it for causes of their own."""
     views = [view] if view else list(config.views)
     found = [one for one in _of_views(config, views) if one.id == wanted]
     if not found:
@@ -130,12 +136,17 @@ def _of_view(config: Config, wanted: str, view: str) -> Entry:
         raise LogError(
             f"there is no dead letter {wanted}{where}", "run `headwater dead-letters list --events`"
         )
-    if len(found) > 1:
+    if len({one.cause for one in found}) > 1:
         raise UsageError(
             f"{wanted} is parked in several views: {', '.join(one.view for one in found)}",
             f"add --view {found[0].view}",
         )
-    (one,) = found
+    one = _with_value(config, found[0])
+    others = [other.view for other in found[1:]]
+    return one._replace(facts={**one.facts, "also_of": others}) if others else one
+
+
+def _with_value(config: Config, one: Entry) -> Entry:
     if kept_by_state(config, [one.view]):
         return one if one.is_row else database_views.with_record(config, one)
     letters = topic_views.entries(config, one.view, values=True)
@@ -168,12 +179,13 @@ def discard(
     everything: Annotated[
         bool, typer.Option("--all", help="Discard the events of every parked key.")
     ] = False,
+    yes: YesOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Delete the parked events of a view without applying them.
 
     Their rows stay as they are until their next event. The output names the command that corrects
-    them at once.
+    them at once. --all asks for confirmation on a terminal.
 
     \b
     Example:
@@ -183,6 +195,8 @@ def discard(
         raise UsageError(
             "discard needs --key KEY or --all", "run `headwater dead-letters list` to see the keys"
         )
+    if everything:
+        confirm(f"Discard all parked events of view {view}?", yes or not on_terminal())
     _settle(ctx, "discard", view, key, as_json)
 
 

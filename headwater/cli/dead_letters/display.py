@@ -64,6 +64,8 @@ def fields(one: Entry) -> Table:
     if (held := told.pop("bytes", None)) is not None:
         told["size"] = f"{size(held)} ({held:,} bytes)"
     told["key"] = key_text(None if one.key is None else one.key.encode())
+    if others := told.pop("also_of", []):
+        told["also of"] = ", ".join(others)
     told |= {f"header {name}": text for name, text in headers.items()}
     return labelled({label: "-" if text is None else str(text) for label, text in told.items()})
 

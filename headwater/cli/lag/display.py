@@ -20,7 +20,7 @@ from cdc.lsn import format_lsn
 from headwater.cli.common.format import age, size
 from headwater.lag.parked_keys import waiting_keys
 from headwater.lag.verified import Verified
-from headwater.lag.watch import Seen
+from headwater.lag.watch import Seen, told
 
 Document = dict[str, Any]
 _OLD_S: Final = 60.0
@@ -146,7 +146,7 @@ def table(seen: Seen, partitions: bool = False) -> Group:
     for name, found in seen.verified.items():
         wrong = found.reason or found.differing
         lines.append(Text(f"{name}: {proof(found, time.time())}", "red" if wrong else "dim"))
-    for fault in seen.faults.values():
+    for fault in told(seen.faults).values():
         since = f", since {at}" if (at := fault.get("at")) else ""
         lines.append(Text(one_line(f"{fault['fault']}{since}", fault["hint"]), style="red"))
     return Group(grid, *lines)

@@ -67,6 +67,9 @@ def show(found: Way, console: Console) -> None:
     console.print(f"{found.key.table} {key}: {log.topic}-{log.partition}", markup=False)
     if log.changes:
         console.print(_changes(log))
+    else:
+        where = "" if log.complete else " in what was searched"
+        console.print(f"no change of this key was found{where}", style="yellow")
     if found.views:
         console.print(_views(found))
     else:

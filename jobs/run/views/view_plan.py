@@ -86,11 +86,22 @@ def planned_again(
             raise
         raise ViewError(
             f"{error.message}; {'; '.join(names.gone.values())}",
-            f"adapt the SQL of the view, then `headwater view rebuild {record.name}`",
+            way_out(record.name, record.sql, record.key, seen),
         ) from error
     if names.tables != known:
         remember_names(conn, record.id, names.tables)
     return plan, names
+
+
+def way_out(name: str, sql: str, key: Sequence[str], tables: Mapping[str, MirrorTable]) -> str:
+    """What to do about a view that lacks a column it was built with. One that was dropped and added
+    again is another one, with other values: the SQL may fit the tables as they are now."""
+    rebuild = f"`headwater view rebuild {name}`"
+    try:
+        plan_view(name, sql, key, tables)
+    except ViewError:
+        return f"adapt the SQL of the view, then {rebuild}"
+    return f"run {rebuild}: its SQL fits the tables as they are now"
 
 
 def shows_more(sql: str, before: ViewPlan, after: ViewPlan) -> bool:

@@ -14,13 +14,20 @@ from rich.console import Console
 from cdc.lag.measure import CaptureLag, Lag, PartitionLag
 from cdc.lag.report import Assessor, Block, Report
 from headwater.cli.lag.display import document, table
-from headwater.lag.watch import Seen
+from headwater.lag.watch import Seen, told
 from jobs.state.views import view_status as status
 from jobs.state.views.view_record import LOADED, PAUSED, ViewRecord
 from jobs.state.views.view_status import ViewStatus, view_status
 from tests.unit.verification.test_view_facts import Asked, config, record
 from verification.view_facts import FactsOfState
-from verification.view_faults import late, view_fault, view_faults
+from verification.view_faults import (
+    ViewFault,
+    late,
+    not_applied,
+    together,
+    view_fault,
+    view_faults,
+)
 
 
 def facts(home: Path, *found: ViewStatus) -> FactsOfState:
@@ -32,6 +39,19 @@ def test_a_view_that_nobody_applies_is_named_with_the_way_out(tmp_path: Path) ->
     assert fault is not None
     assert (fault.kind, fault.message) == ("not applied", "view v: no process applies it")
     assert "`headwater apply v`" in fault.hint
+
+
+def test_several_that_nobody_applies_are_one_line() -> None:
+    stopped = ViewFault("b", "stopped", "view b: full", "")
+    several = together([not_applied(["a"]), stopped, not_applied(["c"])])
+    assert several == [stopped, not_applied(["a", "c"])]
+    assert several[1].message == "views a, c: no process applies them"
+    assert "`headwater apply a c` for these" in several[1].hint
+    faults = {one: {"kind": "not applied", "fault": "x", "hint": ""} for one in ("a", "c")}
+    lines = told({**faults, "b": {"kind": "stopped", "fault": "view b: full", "hint": ""}})
+    assert [one["fault"] for one in lines.values()] == [
+        "view b: full", "views a, c: no process applies them"
+    ]  # fmt: skip
 
 
 def test_one_that_has_stopped_is_told_with_its_fault(tmp_path: Path) -> None:

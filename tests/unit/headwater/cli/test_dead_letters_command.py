@@ -11,6 +11,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from headwater.cli.app import app
+from headwater.cli.common import confirmation
 from headwater.cli.dead_letters import capture, command, database_views, topic_views
 from headwater.cli.dead_letters.entry import Entry, Settled
 from tests.unit.headwater.cli.test_dead_letters_display import LARGE, OF_DATABASE, OF_VIEW, POSITION
@@ -88,15 +89,22 @@ def test_each_is_shown_by_its_id(shop: Shop) -> None:
         assert f"there is no dead letter {id_}" in str(shop.run("show", id_, code=1).exception)
 
 
-def test_an_event_that_waits_in_several_views_is_asked_of_one(
-    shop: Shop, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("is_one_cause", [True, False])
+def test_an_event_that_waits_in_several_views_is_asked_of_one_for_its_cause(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch, *, is_one_cause: bool
 ) -> None:
-    twice = {view: [OF_VIEW[0]._replace(view=view)] for view in ("v", "w")}
+    causes = {"v": OF_VIEW[0].cause, "w": OF_VIEW[0].cause if is_one_cause else "refused"}
+    twice = {view: [OF_VIEW[0]._replace(view=view, cause=causes[view])] for view in ("v", "w")}
     monkeypatch.setattr(topic_views, "entries", lambda _, view, **_values: twice[view])
     monkeypatch.setattr(database_views, "entries", lambda _, views: {v: twice[v] for v in views})
     monkeypatch.setattr(database_views, "with_record", lambda _, one: one)
-    refused = str(shop.run("show", OF_VIEW[0].id, code=1).exception)
-    assert "views: v, w. Add --view v" in refused
+    if is_one_cause:
+        told = json.loads(shop.run("show", OF_VIEW[0].id, "--json").stdout)
+        assert (told["view"], told["also_of"]) == ("v", ["w"])
+        assert "also of" in shop.run("show", OF_VIEW[0].id).output
+    else:
+        refused = str(shop.run("show", OF_VIEW[0].id, code=1).exception)
+        assert "views: v, w. Add --view v" in refused
     for view in ("v", "w"):
         assert shop.run("show", OF_VIEW[0].id, "--view", view).stdout == "secret"
 
@@ -116,6 +124,18 @@ def test_what_is_discarded_is_named_and_the_way_back_told(shop: Shop) -> None:
     done = shop.run("discard", "w", "--all")
     assert "w: 1 events of 1 keys discarded" in done.output
     assert "`headwater verify w --repair` corrects them now" in " ".join(done.output.split())
+
+
+def test_on_a_terminal_all_are_discarded_when_that_is_confirmed(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in (command, confirmation):
+        monkeypatch.setattr(module, "on_terminal", lambda: True)
+    monkeypatch.setattr("typer.confirm", lambda *_, **__: False)
+    shop.run("discard", "w", "--all", code=1)
+    assert shop.settled == []
+    shop.run("discard", "w", "--all", "--yes")
+    assert shop.settled == [("discard", "w", None)]
 
 
 def test_where_nothing_waits_nothing_is_done(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,11 +1,17 @@
-"""How the key of a row is written on the command line."""
+"""How the key of a row is written on the command line, and what is said where it has no change."""
 
 from __future__ import annotations
 
+from io import StringIO
+
 import pytest
+from rich.console import Console
 
 from cdc.errors import UsageError
-from headwater.cli.trace.row_key import given_texts
+from headwater.cli.trace.changes import KeyLog
+from headwater.cli.trace.display import show
+from headwater.cli.trace.row_key import RowKey, given_texts
+from headwater.cli.trace.way import Way
 
 
 @pytest.mark.parametrize(
@@ -31,3 +37,14 @@ def test_one_that_lacks_a_column_or_has_another_is_refused(given: list[str]) -> 
     with pytest.raises(UsageError) as refused:
         given_texts("public.t", ["a", "b"], given)
     assert refused.value.hint == "Write a=VALUE b=VALUE."
+
+
+@pytest.mark.parametrize(
+    ("start", "said"),
+    [(0, "no change of this key was found\n"), (5, "was found in what was searched\n")],
+)
+def test_a_key_without_a_change_is_told_so(start: int, said: str) -> None:
+    key = RowKey("public.t", "shop.public.t", b'{"id":9}', {"id": "9"})
+    stream = StringIO()
+    show(Way(key, KeyLog("shop.public.t", 0, [], start, 7, 0), []), Console(file=stream, width=99))
+    assert said in stream.getvalue()
