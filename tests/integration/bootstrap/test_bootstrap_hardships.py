@@ -16,6 +16,7 @@ from bootstrap.build import build
 from bootstrap.switch import switch
 from cdc.config import Delta
 from cdc.errors import HeadwaterError
+from cdc.topics import view_group
 from jobs.generations.view_locks import turn
 from jobs.sinks.delta.generations import DeltaGenerations
 from jobs.without_mirrors.views import apply_views
@@ -108,6 +109,10 @@ def test_a_generation_that_is_half_dropped_cannot_be_gone_back_to(
     assert cached.shown() == cached.expected()
     build(cached.kit())
     assert sorted(cached.kit().read().of) == [2, 3]
+    group = view_group(cached.view)
+    assert cached.broker.existing_groups([group]) == [group]
+    assert keep.clear(cached.kit()) == [2, 3]
+    assert cached.broker.existing_groups([group]) == []
 
 
 def test_a_snapshot_that_was_cancelled_is_taken_anew(cached: Setting) -> None:
