@@ -68,7 +68,7 @@ class StateMirrors:
         from jobs.state.server.connection import translated
 
         with translated("asking the state database"), state.transaction(force_rollback=True):
-            types = MirrorTypes(self._source, state)
+            types = MirrorTypes(self._source, state, renames=True)
             return planned(MirrorCatalog(types, state, self._config).table(self._source, oid))
 
 

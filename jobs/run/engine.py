@@ -26,7 +26,7 @@ from jobs.run.removal import drop_spare_mirrors, spare_mirrors
 from jobs.run.schedule import Chore, Schedule
 from jobs.run.state_upkeep import StateUpkeep
 from jobs.run.stream.applied_batch import Applied
-from jobs.run.stream.batches import Batches, StaleTypesError
+from jobs.run.stream.batches import Batches
 from jobs.run.stream.large_batch_staging import by_tasks
 from jobs.run.stream.record_reader import read_again
 from jobs.run.stream.recreated_topics import leave_recreated, recreated
@@ -179,14 +179,7 @@ class Engine:
             self._batches.know(mirrors, topics, [o for o in kept if o.id not in queued], histories)
 
     def _apply(self, batch: StreamBatch) -> Applied | None:
-        if seen := self._batches.unread(batch.rows):
-            self._altered.follow(seen)
-        topics, apply = self._batches.every_change_of, self._batches.apply
-        try:
-            return apply(batch.begin, batch.end, batch.rows, changes=batch.changes(topics))
-        except StaleTypesError:
-            self._altered.read_types()
-        return apply(batch.begin, batch.end, batch.rows, True, batch.changes(topics))
+        return self._altered.apply(self._batches, batch)
 
     def _conduct(self) -> None:
         for chore in self._schedule.due():

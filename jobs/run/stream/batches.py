@@ -12,12 +12,12 @@ from dataclasses import replace
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from cdc.errors import RetryableError
 from cdc.kafka.broker import Offsets
 from cdc.lsn import Position
 from jobs.batch.folded_rows import count, is_apart, steps
 from jobs.run.stream.applied_batch import Applied
 from jobs.run.stream.left_out_values import with_earlier_values
+from jobs.run.stream.unread_types import StaleTypesError, UnknownLabelsError
 from jobs.state.batch.key_marker import KeyMarker
 from jobs.state.batch.mirror_batch import LARGE, Images, images, prepare_images, write
 from jobs.state.batch.staged_parts import drop_parts, open_parts, parts_of
@@ -38,13 +38,9 @@ from jobs.state.histories.changes import HistoryChanges
 from jobs.state.histories.queue import History
 from jobs.state.mirrors.mirror_versions import seen_versions, unread
 from jobs.state.mirrors.table import image_tables
-from jobs.state.mirrors.type_changes import may_be_types
+from jobs.state.mirrors.type_changes import may_be_types, unknown_labels
 from jobs.state.server.connection import Connection, translated
 from jobs.state.views.view_generation import ViewGeneration
-
-
-class StaleTypesError(RetryableError):
-    """The source's own types are to be read again before a batch is applied."""
 
 
 class Batches:
@@ -94,7 +90,8 @@ class Batches:
         of the topics in ``every_change_of`` (``jobs.batch.history_changes``).
 
         Raises ``StaleTypesError`` where values do not fit a type that may have changed, unless
-        ``types_read``, and ``RetryableError`` while the state database is away.
+        ``types_read``, ``UnknownLabelsError`` then, and ``RetryableError`` while the state database
+        is away.
         """
         conn, marker, faulty = self._session()
         try:
@@ -108,10 +105,9 @@ class Batches:
                 applied = applied.with_histories(*queued)
                 tables = {label: one.table for label, one in self._mirrors.items()}
                 if not types_read and may_be_types(applied.faults, tables):
-                    raise StaleTypesError(
-                        "values do not fit the known types of the source",
-                        "wait: the types are read again",
-                    )
+                    raise StaleTypesError
+                if unknown := unknown_labels(conn, applied.faults, tables):
+                    raise UnknownLabelsError(unknown)
             for label, at in truncated.items():
                 self._mirrors[label] = replace(self._mirrors[label], truncated=at)
             return applied

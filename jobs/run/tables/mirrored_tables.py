@@ -85,8 +85,8 @@ class MirroredTables:
         return found
 
     def read_types(self, conn: Connection) -> RefreshedTypes:
-        """Bring the source's own types up to date. A mirror whose type is another one now is stale,
-        and the stream goes on without its topic."""
+        """Bring the source's own types up to date. A mirror that cannot follow is stale, and the
+        stream goes on without its topic."""
         records = self.filled(conn)
         with self._source() as session:
             found = refresh_types(conn, session, records.values())

@@ -115,8 +115,7 @@ def typed_shape(table: MirrorTable, shape: Shape, number: int, staged: str = STA
     read, values = [], []
     for i, (column, sent) in enumerate(zip(table.stored, shape, strict=True)):
         if sent is None:
-            missing = "null" if column.missing is None else literal(column.missing)
-            values.append(f"{missing}::{column.sql} as c{i}")
+            values.append(f"{_missing(column)} as c{i}")
             continue
         name = identifier(sent)
         read.append(f"{name} {column.form.read_as}")
@@ -129,6 +128,15 @@ def typed_shape(table: MirrorTable, shape: Shape, number: int, staged: str = STA
         "and s.n between \0first\0 and \0last\0 and s.commit_lsn >= \0fill_lsn\0 "
         f"and (s.commit_lsn, s.ordinal) > {_GONE}"
     )
+
+
+def _missing(column: MirrorColumn) -> str:
+    """What rows have in it that were written before it was added."""
+    if column.missing is None:
+        return f"null::{column.sql}"
+    if column.former:
+        return column.form.value(f"{literal(column.missing)}::{column.form.read_as}")
+    return f"{literal(column.missing)}::{column.sql}"
 
 
 def _news(table: MirrorTable, traits: Traits) -> str:

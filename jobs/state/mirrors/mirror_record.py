@@ -12,12 +12,14 @@ from typing import Final, NamedTuple
 from psycopg.types.json import Jsonb
 
 from cdc.lsn import Position
+from jobs.state.mirrors.enum_labels import noted_enums
 from jobs.state.mirrors.table import (
     MIRROR_SCHEMA,
     NOWHERE,
     MirrorTable,
     table_json,
     with_columns,
+    with_former,
 )
 from jobs.state.server.connection import Connection, translated
 
@@ -90,12 +92,13 @@ def read_mirrors(conn: Connection) -> Mapping[str, MirrorRecord]:
     """All mirrors, by ``schema.table``."""
     with translated("reading the list of mirrors"):
         rows = conn.execute(_READ).fetchall()
+        former = {called: tuple(one.now.items()) for called, one in noted_enums(conn).items()}
     found = {}
     for id_, schema, name, oid, columns, key, schema_id, fill, gone, gone_n, *rest in rows:
         state, reason, partitioned, left_out = rest
         named = tuple((column, why) for column, why in left_out)
         table = MirrorTable(schema, name, oid, schema_id, (), tuple(key), partitioned, named)
-        table = with_columns(table, columns)
+        table = with_former(with_columns(table, columns), former)
         truncated = NOWHERE if gone is None else Position(gone, gone_n)
         found[table.label] = MirrorRecord(id_, table, fill or 0, truncated, state, reason)
     return found

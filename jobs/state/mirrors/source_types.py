@@ -41,6 +41,13 @@ select enumtypid::bigint, array_agg(oid::bigint order by enumsortorder),
        array_agg(enumlabel::text order by enumsortorder)
 from pg_catalog.pg_enum group by enumtypid
 """
+_NAMED_LABELS: Final = """
+select n.nspname, t.typname, l.numbers, l.names
+from pg_catalog.pg_type t join pg_catalog.pg_namespace n on n.oid = t.typnamespace
+join (select enumtypid, array_agg(oid::bigint order by enumsortorder) as numbers,
+             array_agg(enumlabel::text order by enumsortorder) as names
+      from pg_catalog.pg_enum group by enumtypid) l on l.enumtypid = t.oid
+"""
 _FIELDS: Final = """
 select a.attrelid::bigint, a.attname, a.atttypid::bigint, a.atttypmod,
        case when a.attcollation <> t.typcollation then a.attcollation::bigint else 0 end
@@ -171,6 +178,14 @@ def read_source_types(conn: Connection) -> SourceTypes:
         checks,
         {found.multirange: oid for oid, found in ranges.items()},
     )
+
+
+def read_labels(conn: Connection) -> list[tuple[str, str, Mapping[int, str]]]:
+    """The enums of the source: schema, name, and labels as ``SourceTypes`` has them."""
+    with translated("reading the labels of enums"):
+        rows = conn.execute(_NAMED_LABELS).fetchall()
+    return [(schema, name, dict(zip(numbers, names, strict=True)))
+            for schema, name, numbers, names in rows]  # fmt: skip
 
 
 def formatted(conn: Connection, wanted: Iterable[tuple[int, int]]) -> Mapping[tuple[int, int], str]:

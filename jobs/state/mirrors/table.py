@@ -16,7 +16,7 @@ from typing import Any, Final
 from cdc.lsn import Position
 from cdc.protocol.relation import TypeInfo
 from cdc.source.postgres import identifier
-from jobs.state.values.value_forms import Form, form, kept_text
+from jobs.state.values.value_forms import Form, form, kept_text, with_former_labels
 
 MIRROR_SCHEMA, TOMBSTONE_SCHEMA, TYPE_SCHEMA = "mirror", "tombstones", "types"
 LSN, ORDINAL = "__lsn", "__ordinal"
@@ -63,6 +63,8 @@ class MirrorColumn:
     source_oid: int = 0
     source_typmod: int = -1
     """The type that such a column has in the source."""
+    former: tuple[tuple[str, str], ...] = ()
+    """Of an enum, or an array of one: names that labels had, each with what it is called now."""
 
     @property
     def quoted(self) -> str:
@@ -73,7 +75,8 @@ class MirrorColumn:
         """How SQL reads it out of an event."""
         if self.kept_text is not None:
             return Form(self.sql)
-        return form(self.type, self.typmod, self.sql)
+        found = form(self.type, self.typmod, self.sql)
+        return with_former_labels(found, self.sql, self.former) if self.former else found
 
     @property
     def kept_text(self) -> Callable[[bytes], bytes] | None:
@@ -222,6 +225,8 @@ def image_tables_sql(table: MirrorTable, mirror_id: int) -> tuple[str, ...]:
 def table_json(table: MirrorTable) -> dict[str, Any]:
     """What ``headwater.mirrors`` keeps of the columns, and of what they were."""
     columns = [asdict(column) | {"type": _type_json(column.type)} for column in table.columns]
+    for column in columns:
+        del column["former"]  # the enums' own comments have it
     versions = {schema_id: dict(names) for schema_id, names in table.versions}
     return {
         "columns": columns,
@@ -244,6 +249,16 @@ def with_columns(table: MirrorTable, found: Mapping[str, Any]) -> MirrorTable:
         versions=tuple(versions),
         read_lsn=found.get("read_lsn", 0),
     )
+
+
+def with_former(
+    table: MirrorTable, former: Mapping[str, tuple[tuple[str, str], ...]]
+) -> MirrorTable:
+    """The table with the names that labels of its enums had; ``former`` is by types, as SQL."""
+    columns = (
+        replace(one, former=former.get(one.sql.removesuffix("[]"), ())) for one in table.columns
+    )
+    return replace(table, columns=tuple(columns))
 
 
 def _type_json(type: TypeInfo) -> dict[str, Any]:

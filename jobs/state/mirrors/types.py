@@ -1,19 +1,21 @@
 """The source's own types, made again in the state database.
 
 They are made before the mirrors that need them, each in a transaction of its own: a label of an
-enum cannot be used in the transaction that adds it.
+enum cannot be used in the transaction that adds it. A label that the source has renamed changes
+rows: only who makes up for that renames it here (``jobs.state.mirrors.type_changes``).
 """
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 import psycopg
 
+from cdc.errors import RetryableError
 from cdc.source.postgres import Connection, identifier, literal
 from jobs.state.mirrors.collations import Collations
+from jobs.state.mirrors.enum_labels import EnumLabels, label_statements, noted_labels, relabelled
 from jobs.state.mirrors.source_types import (
     TEXT,
     SourceType,
@@ -27,7 +29,6 @@ from jobs.state.mirrors.table import TYPE_SCHEMA, one_identifier
 from jobs.state.server.connection import translated
 
 _EXTENSION = "create extension if not exists {name} with schema {schema}"
-# What the source knows the labels of an enum by is kept in the type's comment.
 _MADE = """
 select pg_catalog.obj_description(t.oid, 'pg_type')
 from pg_catalog.pg_type t join pg_catalog.pg_namespace n on n.oid = t.typnamespace
@@ -52,8 +53,8 @@ class ColumnType(NamedTuple):
 class MirrorTypes:
     """The types of one source in the state database; both sessions commit each statement."""
 
-    def __init__(self, source: Connection, state: Connection) -> None:
-        self._source, self._state = source, state
+    def __init__(self, source: Connection, state: Connection, *, renames: bool = False) -> None:
+        self._source, self._state, self._renames = source, state, renames
         self.known: SourceTypes = read_source_types(source)
         self.collations = Collations(source, state)
         self._called: dict[tuple[int, int], str] = {}
@@ -65,6 +66,9 @@ class MirrorTypes:
         """Types of the state database that were brought up to date, as SQL."""
         self.replaced: set[str] = set()
         """Those of them that mirrors have in their old form."""
+        self.renamed: dict[int, bool] = {}
+        """Enums with labels that were renamed; True where an event's label may be one or another
+        of them."""
 
     def refresh(self) -> None:
         """Read the types of the source again: some were made or changed."""
@@ -145,19 +149,39 @@ class MirrorTypes:
 
     def _relabel(self, one: SourceType, comment: str | None) -> None:
         called, labels = type_name(one.schema, one.name), self.known.labels.get(one.oid, {})
-        held = {int(number): label for number, label in json.loads(comment or "{}").items()}
-        if held == labels:
+        held = noted_labels(comment)
+        if held.labels == labels:
             return
+        change = relabelled(held, labels)
+        if change.is_renamed and not self._renames:
+            raise RetryableError(
+                f"labels of the enum {one.schema}.{one.name} were renamed in the source",
+                "wait: its mirrors follow within seconds",
+            )
         with translated(f"changing the labels of {called}"):
-            for statement in label_statements(called, held, labels):
-                self._state.execute(statement.encode())
-            self._note_labels(one)
+            if change.is_other:
+                self._make_way(called, one_identifier(one.schema, one.name))
+                self._state.execute(self._creations(one)[0].encode())
+            else:
+                for statement in label_statements(called, held.labels, labels):
+                    self._state.execute(statement.encode())
+            self._note_labels(one, change.labels)
         self.changed.append(called)
+        if change.is_renamed:
+            self.renamed[one.oid] = change.is_unclear
 
-    def _note_labels(self, one: SourceType) -> None:
-        noted = literal(json.dumps(self.known.labels.get(one.oid, {})))
+    def _note_labels(self, one: SourceType, labels: EnumLabels | None = None) -> None:
+        noted = labels or EnumLabels(self.known.labels.get(one.oid, {}))
         called = type_name(one.schema, one.name)
-        self._state.execute(f"comment on type {called} is {noted}".encode())
+        self._state.execute(f"comment on type {called} is {literal(noted.comment)}".encode())
+
+    def _make_way(self, called: str, name: str) -> None:
+        """Another type gets the name; what mirrors have of this one stays as it is."""
+        row = self._state.execute("select %s::regtype::oid::text", (called,)).fetchone()
+        assert row is not None, "it is a function"
+        old = identifier(one_identifier(name, f"old {row[0]}"))
+        self._state.execute(f"comment on type {called} is null".encode())
+        self._state.execute(f"alter type {called} rename to {old}".encode())
 
     def _has_fields(self, one: SourceType, name: str) -> bool:
         """Whether a composite has the source's fields; one that has not makes way."""
@@ -169,10 +193,7 @@ class MirrorTypes:
         with translated(f"changing {called}"):
             if self._state.execute(_FIELDS, (called,)).fetchall() == wanted:
                 return True
-            row = self._state.execute("select %s::regtype::oid::text", (called,)).fetchone()
-            assert row is not None, "it is a function"
-            old = identifier(one_identifier(name, f"old {row[0]}"))
-            self._state.execute(f"alter type {called} rename to {old}".encode())
+            self._make_way(called, name)
         self.changed.append(called)
         self.replaced.add(called)
         return False
@@ -228,33 +249,3 @@ class MirrorTypes:
         except psycopg.Error:
             return False
         return True
-
-
-def label_statements(called: str, held: Mapping[int, str], wanted: Mapping[int, str]) -> list[str]:
-    """What makes the labels of an enum those of the source, in its order. Pure.
-
-    Labels are known by their numbers, so that one that was renamed is no other one.
-    """
-    renamed = [(held[n], label) for n, label in wanted.items() if held.get(n, label) != label]
-    statements = []
-    if any(now in held.values() for _, now in renamed):  # names may have been exchanged
-        between = [f"~{number}" for number, _ in enumerate(renamed)]
-        statements += [
-            _renaming(called, was, to) for (was, _), to in zip(renamed, between, strict=True)
-        ]
-        renamed = [(by, now) for by, (_, now) in zip(between, renamed, strict=True)]
-    statements += [_renaming(called, was, now) for was, now in renamed]
-    labels = list(wanted.values())
-    there = {label for number, label in wanted.items() if number in held}
-    for place, label in enumerate(labels):
-        if label in there:
-            continue
-        behind = next((one for one in labels[place + 1 :] if one in there), None)
-        where = "" if behind is None else f" before {literal(behind)}"
-        there.add(label)
-        statements.append(f"alter type {called} add value {literal(label)}{where}")
-    return statements
-
-
-def _renaming(called: str, was: str, now: str) -> str:
-    return f"alter type {called} rename value {literal(was)} to {literal(now)}"

@@ -8,12 +8,13 @@ as text and converted by an expression, or rewritten before by Python (``value_t
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from typing import Final
 
 from cdc.events.values.encoder import TEXT_KINDS, encoder
 from cdc.protocol.relation import TypeInfo
+from cdc.source.postgres import literal
 from jobs.state.values.value_texts import Reader, reader
 
 # What begins so is a year that PostgreSQL writes otherwise: 44 BC is -0043, 1 BC is 0000.
@@ -113,6 +114,24 @@ def kept_text(type: TypeInfo) -> Callable[[bytes], bytes] | None:
         return (made(value) if made else value).encode()
 
     return kept
+
+
+def with_former_labels(form: Form, column: str, former: Sequence[tuple[str, str]]) -> Form:
+    """The form of an enum's column, or of an array of enums, in which events may have labels by
+    names that they had before; ``former`` are these, each with what the label is called now."""
+    if column.endswith("[]"):
+        read = "{v}"
+        for was, now in former:
+            read = f"pg_catalog.array_replace({read}, {_text(was)}, {_text(now)})"
+        return replace(form, read_as="text[]", expression=f"({read})::{column}")
+    cases = " ".join(f"when {_text(was)} then {_text(now)}" for was, now in former)
+    expression = f"(case {{v}} {cases} else {{v}} end)::{column}"
+    return replace(form, read_as="text", expression=expression)
+
+
+def _text(label: str) -> str:
+    apart = literal(label).replace("{v}", "{' || 'v}")  # it is no place for the value
+    return f"({apart}::text)"
 
 
 def _rewritten(type: TypeInfo, typmod: int, column: str) -> Form:

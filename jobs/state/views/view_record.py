@@ -140,6 +140,21 @@ def unbuilt_errors(conn: Connection) -> dict[str, str]:
     return dict(conn.execute(b"select name, error from headwater.unbuilt_views").fetchall())
 
 
+def forget_keyed(conn: Connection, types: Sequence[str]) -> None:
+    """Forget the generations, but for histories, that have a key of one of these types, given as
+    SQL; in the caller's transaction."""
+    query = (
+        b"select distinct v.id from headwater.views v "
+        b"join pg_catalog.pg_class c on c.relname = 'v' || v.id "
+        b"join pg_catalog.pg_namespace n on n.oid = c.relnamespace and n.nspname = %s "
+        b"join pg_catalog.pg_attribute a on a.attrelid = c.oid "
+        b"join pg_catalog.pg_type t on t.oid = a.atttypid "
+        b"where v.history = '' and (t.oid = any(%s::regtype[]) or t.typelem = any(%s::regtype[]))"
+    )
+    for (id_,) in conn.execute(query, (SHOWN_SCHEMA, list(types), list(types))).fetchall():
+        forget_view(conn, id_)
+
+
 def forget_view(conn: Connection, view_id: int) -> None:
     """Remove a generation's tables and its record."""
     with conn.transaction():

@@ -106,7 +106,10 @@ class Batch:
 class Setting:
     """A table, a view and histories of it, and an engine that keeps them, from time to time."""
 
-    def __init__(self, source: str, state: str, spark: SparkSession, home: Path) -> None:
+    def __init__(
+        self, source: str, state: str, spark: SparkSession, home: Path, sql: str = SQL
+    ) -> None:
+        self.sql = sql
         self.mirrors, self.broker = MirrorSetting(source, state), Broker()
         self.mirrors.execute(SCHEMA)
         self.mirrors.stream()
@@ -116,7 +119,7 @@ class Setting:
             kafka=Kafka(bootstrap_servers="nowhere:9092"),
             stores={"lake": Delta(kind="delta", path=str(self.lake), cadence_s=0.0)},
             views={
-                name: View(store="lake", key=("code",), sql=SQL, history=cast(Any, kind))
+                name: View(store="lake", key=("code",), sql=sql, history=cast(Any, kind))
                 for name, kind in KINDS.items()
             },
             apply=Apply(engine="database", state=str(home / "state")),
@@ -160,7 +163,7 @@ class Setting:
     def right(self) -> bool:
         """Whether all views are what the table is."""
         with self.mirrors.as_client() as session:
-            wanted = dict(session.execute(SQL.encode()).fetchall())
+            wanted = dict(session.execute(self.sql.encode()).fetchall())
         return all(self.found(name) == wanted for name in KINDS)
 
     def found(self, name: str) -> dict[str, int] | None:

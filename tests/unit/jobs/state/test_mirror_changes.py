@@ -11,6 +11,7 @@ import pytest
 from cdc.errors import LogError
 from cdc.protocol.relation import TypeInfo
 from jobs.state.batch.staging import Mirror
+from jobs.state.mirrors.enum_labels import label_statements
 from jobs.state.mirrors.mirror_versions import seen_versions, unread
 from jobs.state.mirrors.schemas_topic import SentVersion, parse_version
 from jobs.state.mirrors.table import (
@@ -32,7 +33,6 @@ from jobs.state.mirrors.table_changes import (
     shapes,
     to_follow,
 )
-from jobs.state.mirrors.types import label_statements
 
 INT = TypeInfo(23, "pg_catalog", "int4", "base", "int4")
 TEXT = TypeInfo(25, "pg_catalog", "text", "base", "text")
