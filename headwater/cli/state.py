@@ -126,22 +126,19 @@ def _held(conn: Connection) -> Document:
 
 
 def _of_views(conn: Connection) -> list[Document]:
+    from jobs.state.dead_letters.parked_keys import count_parked
     from jobs.state.views.view_record import view_records
 
     found = []
     for one in view_records(conn):
-        parked = "select count(*) from headwater.parked where view_id = %s"
-        row = conn.execute(
-            f"select count(*), ({parked}) from dirty.v{one.id}".encode(), (one.id,)
-        ).fetchone()
-        dirty, parked_keys = row or (0, 0)
+        (dirty,) = conn.execute(f"select count(*) from dirty.v{one.id}".encode()).fetchone() or (0,)
         found.append(
             {
                 "view": one.name,
                 "generation": one.generation,
                 "state": one.state,
                 "dirty_keys": dirty,
-                "parked_keys": parked_keys,
+                "parked_keys": count_parked(conn, one),
                 "error": one.error or None,
             }
         )

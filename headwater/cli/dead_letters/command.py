@@ -185,7 +185,8 @@ def discard(
     """Delete the parked events of a view without applying them.
 
     Their rows stay as they are until their next event. The output names the command that corrects
-    them at once. --all asks for confirmation on a terminal.
+    them at once. Records that a mirror could not take are discarded for all views of their table;
+    the output names these. --all asks for confirmation on a terminal.
 
     \b
     Example:
@@ -215,14 +216,15 @@ def _settle(
         told: dict[str, Any] = {"view": view, **done._asdict()}
         print_json(told)
     elif found:
-        _tell(config, kind, view, done)
+        tables = {one.table for one in (found if wanted is None else wanted) if one.table}
+        _tell(config, kind, view, done, tables)
     else:
         err().print(f"{view}: no dead letters")
     if done.left:
         raise typer.Exit(1)
 
 
-def _tell(config: Config, kind: str, view: str, done: Settled) -> None:
+def _tell(config: Config, kind: str, view: str, done: Settled, tables: set[str]) -> None:
     verb = "applied" if kind == "retry" else "discarded"
     out().print(f"{view}: {done.events:,} events of {done.keys:,} keys {verb}")
     for left in done.left:
@@ -231,11 +233,17 @@ def _tell(config: Config, kind: str, view: str, done: Settled) -> None:
             soft_wrap=True,
             markup=False,
         )
-    if kind == "discard" and done.events:
+    if kind != "discard" or not done.events:
+        return
+    if others := database_views.readers(config, tables) - {view}:
         notice(
-            f"{view}: these rows stay as they are until they change again; "
-            f"`{_way_back(config, view)}` corrects them now"
+            f"{view}: the mirror of {', '.join(sorted(tables))} lacks them, so they are discarded "
+            f"for {', '.join(sorted(others))}, too"
         )
+    notice(
+        f"{view}: these rows stay as they are until they change again; "
+        f"`{_way_back(config, view)}` corrects them now"
+    )
 
 
 def _way_back(config: Config, view: str) -> str:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import closing
 from datetime import UTC
 from typing import TYPE_CHECKING
 
 from cdc.errors import LogError
 from headwater.cli.dead_letters.entry import Entry, Settled, row_key
-from headwater.cli.view.request import command, result
+from headwater.cli.view.request import command, kept_by_state, result
 
 if TYPE_CHECKING:
     from cdc.config import Config
@@ -50,6 +50,17 @@ def _of(conn: Connection, config: Config, view: str) -> Iterable[Entry]:
                 faulty.record, view, topic, faulty.key, faulty.cause, faulty.since.astimezone(UTC),
                 table=faulty.table,
             )  # fmt: skip
+
+
+def readers(config: Config, tables: Collection[str]) -> set[str]:
+    """The views that read one of these mirrored tables, ``schema.table``."""
+    from jobs.state.views.view_record import tables_of
+
+    return {
+        name
+        for name, view in config.views.items()
+        if kept_by_state(config, [name]) and not tables_of(name, view.sql).isdisjoint(tables)
+    }
 
 
 def with_record(config: Config, entry: Entry) -> Entry:

@@ -66,6 +66,7 @@ def compared(
 ) -> Report:
     """The verification's report. Raises ``StateError`` for a repair while the state database does
     not run, and what ``Verification.run`` does."""
+    from jobs.state.dead_letters.parked_keys import count_parked_of_tables
     from jobs.state.views.generation_keys import generation_keys
     from jobs.state.views.view_names import read_names
     from jobs.state.views.view_status import state_session
@@ -121,6 +122,8 @@ def compared(
             sample=sample,
             settings=config.source,
         ).run()
+        if conn is not None and record is not None:
+            report.waiting = count_parked_of_tables(conn, record)
     if standing.repair is not None:
         report.awaiting = len(standing.repair.awaiting)
         report.beyond_repair = max(0, report.beyond_repair - report.awaiting)

@@ -209,11 +209,11 @@ def _changed(view: View, built: View) -> str:
 
 def _counted(conn: Connection, record: ViewRecord) -> Document:
     """Its parked keys, and those that wait to be written: of a history, changes."""
-    id_, waits = record.id, "queue" if record.history else "dirty"
-    parked = conn.execute("select count(*) from headwater.parked where view_id = %s", (id_,))
-    (of_view,) = parked.fetchone() or (0,)
-    (dirty,) = conn.execute(f"select count(*) from {waits}.v{id_}".encode()).fetchone() or (0,)
-    return {"parked_keys": of_view, "dirty_keys": dirty}
+    from jobs.state.dead_letters.parked_keys import count_parked
+
+    waits = f"{'queue' if record.history else 'dirty'}.v{record.id}"
+    (dirty,) = conn.execute(f"select count(*) from {waits}".encode()).fetchone() or (0,)
+    return {"parked_keys": count_parked(conn, record), "dirty_keys": dirty}
 
 
 def _mirror(held: MirrorSize | None) -> Document | None:

@@ -16,6 +16,7 @@ from cdc.errors import ViewError
 from jobs.state.batch.stream_offsets import Progress
 from jobs.state.server.connection import Connection
 from jobs.state.views.view_generation import ViewGeneration, quoted
+from jobs.state.views.view_record import ViewRecord, tables_of
 
 
 class ParkedKey(NamedTuple):
@@ -78,6 +79,26 @@ def any_parked(conn: Connection, view: ViewGeneration) -> bool:
     query = b"select exists (select from headwater.parked where view_id = %s)"
     row = conn.execute(query, (view.id,), prepare=True).fetchone()
     return row is not None and bool(row[0])
+
+
+def count_parked(conn: Connection, record: ViewRecord) -> int:
+    """How many keys wait for a view: its own, and those of its tables."""
+    row = conn.execute(
+        b"select count(*) from headwater.parked where view_id = %s", (record.id,)
+    ).fetchone()
+    return (row[0] if row else 0) + count_parked_of_tables(conn, record)
+
+
+def count_parked_of_tables(conn: Connection, record: ViewRecord) -> int:
+    """How many keys of a view's tables wait, because their mirrors could not take a record, or,
+    for a history, it could not be given one."""
+    row = conn.execute(
+        b"select count(distinct (f.mirror_id, f.key)) from headwater.faulty_records f "
+        b"join headwater.mirrors m on m.id = f.mirror_id "
+        b"where m.schema || '.' || m.name = any(%s) and (f.of_mirror or %s)",
+        (sorted(tables_of(record.name, record.sql)), bool(record.history)),
+    ).fetchone()
+    return row[0] if row else 0
 
 
 def parked_keys(conn: Connection, view_id: int) -> list[ParkedKey]:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from cdc.config import Config, View
 from cdc.errors import RetryableError, StateError
 from jobs.generations.view_locks import is_free
 from jobs.generations.view_state import view_directory
+from jobs.state.dead_letters.parked_keys import count_parked
 from jobs.state.server.apply_lock import is_kept_elsewhere
 from jobs.state.server.connection import Connection, connect, translated
 from jobs.state.server.database import running_dsn
@@ -19,13 +20,11 @@ from jobs.state.views.generation_keys import live_record
 from jobs.state.views.view_names import TableNames, read_names
 from jobs.state.views.view_record import PAUSED, ViewRecord, unbuilt_errors
 
-_PARKED: Final = "select count(*) from headwater.parked where view_id = %s"
-
 
 class ViewStatus(NamedTuple):
     """``record`` is the generation that readers see, None if nobody can say or there is none;
-    ``parked`` counts its keys that wait. ``applied`` says whether somebody keeps this view now,
-    None if its state is elsewhere."""
+    ``parked`` counts its keys that wait, and those of its tables. ``applied`` says whether somebody
+    keeps this view now, None if its state is elsewhere."""
 
     record: ViewRecord | None = None
     parked: int = 0
@@ -50,8 +49,7 @@ def view_status(config: Config, name: str) -> ViewStatus:
                 if record is None:
                     unbuilt = unbuilt_errors(conn).get(name, "")
                     return ViewStatus(applied=applied, unbuilt=unbuilt)
-                row = conn.execute(_PARKED, (record.id,)).fetchone()
-            return ViewStatus(record, int(row[0]) if row else 0, applied)
+                return ViewStatus(record, count_parked(conn, record), applied)
     except RetryableError:
         return ViewStatus()
 

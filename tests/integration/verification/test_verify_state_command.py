@@ -12,6 +12,7 @@ import redis
 from cdc.config import Config, Redis, parse_config
 from cdc.errors import SourceError, StateError, ViewError
 from headwater.cli.verify.state_views import Asked, compared, described
+from headwater.cli.view.state_views import of_view
 from jobs.state.server.apply_lock import hold_database
 from jobs.state.server.connection import connect
 from jobs.state.views.view_record import note_unbuilt
@@ -21,6 +22,7 @@ from tests.support.views.state_engine import NAME, StateEngine
 from verification.report import Report
 from verification.scope import published_sql
 
+NO_COLUMNS = '{"columns": [], "highest": 0, "files": "", "versions": {}}'
 SQL = "select kind, count(*) as items, max(name) as last from item group by kind"
 
 
@@ -120,6 +122,28 @@ def test_a_view_that_was_not_built_is_refused(shop: StateEngine, tmp_path: Path)
     settings = config(shop, tmp_path, "", unbuilt=SQL)
     with pytest.raises(ViewError, match="view unbuilt: store store no longer holds the changes"):
         compared(settings, Asked("unbuilt", 10.0, 20, False), shop.log, lambda _: None)
+
+
+def test_records_that_a_mirror_could_not_take_are_counted_for_views_of_its_table(
+    shop: StateEngine, tmp_path: Path
+) -> None:
+    """By all who ask for parked keys: ``lag``, ``health``, ``wait``, the metric, ``view show`` and
+    ``verify``."""
+    settings = config(shop, tmp_path, shop.state_dsn)
+    for name in ("item", "other"):
+        shop.state.execute(
+            b"with m as (insert into headwater.mirrors "
+            b"(schema, name, oid, relation, columns, key, schema_id, state) "
+            b"values ('public', %(name)s, 1, %(name)s, %(columns)s, '{id}', 'x', 'filled') "
+            b"returning id) "
+            b"insert into headwater.faulty_records (mirror_id, key, record, cause) "
+            b"select id, '{\"id\":' || k || '}', 't-0-' || n, 'unfit' from m, "
+            b"(values (1, 1), (1, 2), (2, 3)) v (k, n)",
+            {"name": name, "columns": NO_COLUMNS},
+        )
+    assert view_status(settings, shop.view).parked == 2
+    assert of_view(shop.state, settings, shop.view)["parked_keys"] == 2
+    assert run(shop, settings).waiting == 2
 
 
 def test_a_key_that_is_no_column_is_refused(shop: StateEngine, tmp_path: Path) -> None:

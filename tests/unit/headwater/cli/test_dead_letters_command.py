@@ -138,6 +138,16 @@ def test_on_a_terminal_all_are_discarded_when_that_is_confirmed(
     assert shop.settled == [("discard", "w", None)]
 
 
+def test_a_record_of_a_mirror_is_discarded_for_all_views_of_its_table(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    letter = OF_DATABASE._replace(of="shop.public.t", values=(), table="public.t")
+    monkeypatch.setattr(database_views, "entries", lambda _, views: {views[0]: [letter]})
+    said = " ".join(shop.run("discard", "w", "--all").output.split())
+    assert "w: the mirror of public.t lacks them, so they are discarded for v, too" in said
+    assert "discarded for" not in shop.run("retry", "w").output
+
+
 def test_where_nothing_waits_nothing_is_done(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(topic_views, "entries", lambda *_: [])
     assert "v: no dead letters" in shop.run("retry", "v", "--key", "id=1").output
