@@ -168,14 +168,14 @@ def test_another_writer_is_noticed_and_the_batch_tried_again(
     other.apply(Event(2, "u", 1, "b"))
     tables = iter([stale])
     monkeypatch.setattr(
-        "jobs.sinks.delta.history.small_batch.DeltaTable",
+        "jobs.sinks.delta.history.small_batch.table_at",
         lambda path: next(tables, None) or DeltaTable(path),
     )
     one.apply(Event(2, "u", 1, "b"), Event(3, "u", 1, "c"))
     assert next(tables, None) is None
     events = [Event(1, "c", 1, "a"), Event(2, "u", 1, "b"), Event(3, "u", 1, "c")]
     assert one.rows() == expected(one.history, events)
-    monkeypatch.setattr("jobs.sinks.delta.history.small_batch.DeltaTable", lambda _path: stale)
+    monkeypatch.setattr("jobs.sinks.delta.history.small_batch.table_at", lambda _path: stale)
     with pytest.raises(RetryableError, match="another writer changed"):
         one.sink._here.write(changes_of([Event(4, "u", 1, "d")]), None)
 

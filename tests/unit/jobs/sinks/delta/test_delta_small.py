@@ -209,7 +209,7 @@ def test_another_writer_is_noticed(
     rows = batch_rows(spark, NAMES, [upsert(LSN + 1, id=1, name="b")]).toArrow()
     stale = DeltaTable(table.path)
     table.small(upsert(LSN + 2, id=1, name="other"))
-    monkeypatch.setattr("jobs.sinks.delta.small_merge.DeltaTable", lambda _path: stale)
+    monkeypatch.setattr("jobs.sinks.delta.small_merge.table_at", lambda _path: stale)
     with pytest.raises(RetryableError, match="another writer changed"):
         merge("v", table.path, rows, ["id"], None)
     assert table.scanned()[1]["name"] == "other"
