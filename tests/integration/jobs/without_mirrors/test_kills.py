@@ -78,6 +78,7 @@ def rounds(points: Mapping[str, tuple[str, ...]]) -> Iterator[dict[str, str]]:
         yield {name: point for name, point in zip(points, each, strict=True) if point}
 
 
+@pytest.mark.timeout(1500)
 def test_killed_between_any_two_steps_every_store_is_right_and_no_letter_is_doubled(
     setting: EveryStore,
 ) -> None:
@@ -123,6 +124,7 @@ def killed(setting: EveryStore, points: Mapping[str, str], change: Callable[[], 
         setting.forget(driver)
 
 
+@pytest.mark.timeout(1500)
 def test_killed_as_executors_write_and_workers_killed_every_store_is_right(
     setting: EveryStore, proxy: tuple[str, Proxy], spark: SparkSession
 ) -> None:
