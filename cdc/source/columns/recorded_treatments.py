@@ -21,7 +21,9 @@ from cdc.source.postgres import Connection
 _IS_THERE: Final = """
 select exists (select from pg_catalog.pg_class c
                join pg_catalog.pg_namespace n on n.oid = c.relnamespace
-               where n.nspname = 'headwater' and c.relname = 'treated_column')
+               where n.nspname = 'headwater' and c.relname = 'treated_column'
+                   and pg_catalog.has_schema_privilege(n.oid, 'USAGE')
+                   and pg_catalog.has_table_privilege(c.oid, 'SELECT'))
 """
 _RECORDED: Final = """
 select r.table_oid::bigint, r.attnum, r.treatment, a.attname,
@@ -52,7 +54,8 @@ class RecordedColumn(NamedTuple):
 
 
 def recorded(conn: Connection, source: Source) -> list[RecordedColumn] | None:
-    """None where ``headwater init`` has not made the table yet."""
+    """None where ``headwater init`` has not made the table yet, or not for this role: one that may
+    not read it has never treated a column."""
     with translated("reading headwater.treated_column"):
         if conn.execute(_IS_THERE).fetchone() != (True,):
             return None

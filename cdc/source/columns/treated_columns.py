@@ -158,8 +158,9 @@ class StreamColumns:
         found = records.recorded(conn, self._source)
         if found is None and self._rules:
             raise SourceError(
-                "source.columns: the schema headwater has no table treated_column",
-                "run `headwater init`, which adds it",
+                "source.columns: the schema headwater has no table treated_column that the role "
+                "may read",
+                "run `headwater init`, which adds it, as the role that owns the schema",
             )
         tables = chosen_tables(conn, self._source)[0] if found else []
         labels = {table.oid: table.label for table in tables}
