@@ -161,7 +161,7 @@ def _interrupted(shop: Deployment) -> None:
     code, said = _add(shop, "public.item", MORE)
     assert code == 1
     assert f"view {_view(shop)} has not applied 1 records of" in said
-    with shop.running("apply", "--json"):
+    with shop.running("capture"), shop.running("apply", "--json"):
         done(shop, "wait", _view(shop), "--timeout", "60")
     with Broker(shop.bootstrap) as broker:
         broker.add_partitions(_topic(shop), MORE)
