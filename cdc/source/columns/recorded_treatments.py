@@ -17,13 +17,13 @@ from cdc.protocol.treatment import Treatment
 from cdc.source.errors import translated
 from cdc.source.postgres import Connection
 
-# Not by to_regclass, which demands a right on the schema.
+# Not by to_regclass, which demands a right on the schema; a relation's size demands none.
 _IS_THERE: Final = """
-select exists (select from pg_catalog.pg_class c
-               join pg_catalog.pg_namespace n on n.oid = c.relnamespace
-               where n.nspname = 'headwater' and c.relname = 'treated_column'
-                   and pg_catalog.has_schema_privilege(n.oid, 'USAGE')
-                   and pg_catalog.has_table_privilege(c.oid, 'SELECT'))
+select pg_catalog.has_schema_privilege(n.oid, 'USAGE')
+           and pg_catalog.has_table_privilege(c.oid, 'SELECT'),
+       pg_catalog.pg_relation_size(c.oid) > 0
+from pg_catalog.pg_class c join pg_catalog.pg_namespace n on n.oid = c.relnamespace
+where n.nspname = 'headwater' and c.relname = 'treated_column'
 """
 _RECORDED: Final = """
 select r.table_oid::bigint, r.attnum, r.treatment, a.attname,
@@ -54,11 +54,20 @@ class RecordedColumn(NamedTuple):
 
 
 def recorded(conn: Connection, source: Source) -> list[RecordedColumn] | None:
-    """None where ``headwater init`` has not made the table yet, or not for this role: one that may
-    not read it has never treated a column."""
+    """None where ``headwater init`` has not made the table yet, or nothing was ever recorded in it
+    and the role may not read it. Raises ``SourceError`` for a role that may not and something was:
+    it might send what is treated."""
     with translated("reading headwater.treated_column"):
-        if conn.execute(_IS_THERE).fetchone() != (True,):
+        row = conn.execute(_IS_THERE).fetchone()
+        if row is None or row == (False, False):
             return None
+        if row == (False, True):
+            raise SourceError(
+                "source.columns: the role may not read headwater.treated_column, which has the "
+                "columns that were treated before",
+                "let the schema's owner run: GRANT USAGE ON SCHEMA headwater TO the role; GRANT "
+                "SELECT, INSERT, UPDATE, DELETE ON headwater.treated_column TO the role",
+            )
         return [RecordedColumn._make(row) for row in conn.execute(_RECORDED, (source.name,))]
 
 

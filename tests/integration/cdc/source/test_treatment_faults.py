@@ -109,3 +109,20 @@ def test_a_table_that_became_a_partition_is_still_treated(conn: Connection) -> N
     StreamColumns(source({"public.part": {"ssn": "hash"}})).begin(conn)
     StreamColumns(source({"public.part": {"ssn": "publish"}})).begin(conn)
     StreamColumns(source({})).begin(conn)
+
+
+def test_a_role_that_may_not_see_what_was_treated_sends_nothing(conn: Connection) -> None:
+    migrate(conn)
+    conn.execute("truncate headwater.treated_column")
+    conn.execute("create role apart")
+    try:
+        conn.execute("set role apart")
+        StreamColumns(source({})).begin(conn)
+        conn.execute("reset role")
+        StreamColumns(source({"public.person": {"ssn": "mask", "loud": "exclude"}})).begin(conn)
+        conn.execute("set role apart")
+        with pytest.raises(SourceError, match=r"(?s)may not read headwater.treated_column.*GRANT"):
+            StreamColumns(source({})).begin(conn)
+    finally:
+        conn.execute("reset role")
+        conn.execute("drop role apart")
