@@ -58,19 +58,22 @@ class Source:
 
 
 class Catalog:
-    """Answers the two questions that are asked in SQL: the tables, and the WAL's end."""
+    """Answers the three questions that are asked in SQL: the tables, the WAL's end, and whether a
+    treatment was ever recorded (none was)."""
 
     def __init__(self, wal_end: int) -> None:
-        self._wal_end = wal_end
+        self._answer: tuple[str] | None = (format_lsn(wal_end),)
 
-    def execute(self, _query: str, _parameters: object = None) -> Catalog:
+    def execute(self, query: str, _parameters: object = None) -> Catalog:
+        if "treated_column" in query:
+            self._answer = None
         return self
 
     def fetchall(self) -> list[tuple[str, str]]:
         return [("public", table) for table in TABLES.values()]
 
-    def fetchone(self) -> tuple[str]:
-        return (format_lsn(self._wal_end),)
+    def fetchone(self) -> tuple[str] | None:
+        return self._answer
 
 
 class Stream:

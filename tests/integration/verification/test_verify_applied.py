@@ -287,8 +287,7 @@ def test_lag_is_true_while_each_part_stands_in_turn(shop: Shop) -> None:
             lambda: "does not answer" in shop.get("apply", "/readyz")[1], "the store to be missed"
         )
         assert shop.get("apply", "/readyz")[0] == 503
-        found = shop.scrape("apply")
-        assert age.agrees(found["headwater_view_lag_seconds", source, view])
+        wait_until(lambda: age.agrees(lag_s()), "the change to be lag")
         records = "headwater_view_lag_records", source, view
         wait_until(lambda: shop.scrape("apply")[records] == 1, "the change to be in Kafka")
         stalled = "headwater_view_state", "stalled", source, view
