@@ -9,7 +9,7 @@
 
 When ``wait`` returns, the view holds everything that was committed before ``current_lsn`` was
 asked. ``NotReachedError`` says what it lacks after ``timeout_s``, ``StoppedError`` at once that a
-fault has ended it.
+fault has ended it. ``decrypt`` reads a column that ``source.columns`` encrypts.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
         UsageError,
         Views,
         current_lsn,
+        decrypt,
     )
 
 __all__ = [
@@ -36,6 +37,7 @@ __all__ = [
     "UsageError",
     "Views",
     "current_lsn",
+    "decrypt",
 ]
 
 

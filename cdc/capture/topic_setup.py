@@ -129,6 +129,11 @@ class Topics:
         self.open(topic, 1, UNTIL_DELETED)
         return topic
 
+    @property
+    def hides_values(self) -> bool:
+        """See ``cdc.events.outbox.Outbox``."""
+        return bool(self._config.source.columns)
+
     def passed_over(self, lsn: int, why: str) -> None:
         """See ``cdc.events.outbox.Outbox``."""
         log.error("logical_message_unchanged", lsn=format_lsn(lsn), reason=why)

@@ -8,7 +8,7 @@ from pydantic import Field, model_validator
 
 from cdc.config.apply import Apply as Apply
 from cdc.config.apply import Table as Table
-from cdc.config.columns import ColumnRule, HashKey, Rule
+from cdc.config.columns import ColumnKey, ColumnRule, Rule
 from cdc.config.stores import Delta as Delta
 from cdc.config.stores import OpenSearch as OpenSearch
 from cdc.config.stores import Postgres as Postgres
@@ -18,8 +18,11 @@ from cdc.config.stores import Store as Store
 from cdc.config.stores import View as View
 from cdc.config.values import EmitTopic, Name, Rate, Servers, Setting, SlotName
 from cdc.kafka.security import Security, librdkafka_option
-from cdc.protocol.treatment import Treatment
+from cdc.protocol.treatment import KEYED, Treatment
 from cdc.topics import slot_name
+
+_KEYS = {"hash": ("hash_keys", "hashed"), "encrypt": ("encryption_keys", "encrypted")}
+"""The setting that has a treatment's keys, and what it does, by kind."""
 
 
 class Source(Section):
@@ -36,25 +39,34 @@ class Source(Section):
     """Key columns for tables whose replica identity is FULL, by ``schema.table``."""
     columns: dict[str, Annotated[dict[str, Rule], Field(min_length=1)]] = Field(default={})
     """What becomes of columns that must not leave the source as they are, by ``schema.table``."""
-    hash_keys: dict[Name, HashKey] = Field(default={}, repr=False)
+    hash_keys: dict[Name, ColumnKey] = Field(default={}, repr=False)
     """What columns are hashed with, by name, the newest one last."""
+    encryption_keys: dict[Name, ColumnKey] = Field(default={}, repr=False)
+    """What columns are encrypted with, by name, the newest one last."""
 
     @model_validator(mode="after")
-    def _hashes_have_keys(self) -> Source:
+    def _treatments_have_keys(self) -> Source:
         for label, rules in self.columns.items():
             for name, rule in rules.items():
-                if rule.kind == "hash" and not self.hash_keys:
+                if rule.kind not in KEYED:
+                    continue
+                setting, done = _KEYS[rule.kind]
+                keys = self._keys(rule.kind)
+                if not keys:
+                    variable = setting.removesuffix("s").upper()
                     raise ValueError(
-                        f"hash_keys: {label}.{name} is hashed, and there is no key: add hash_keys "
-                        '= { "1" = "${HASH_KEY}" }'
+                        f"{setting}: {label}.{name} is {done}, and there is no key: add {setting} "
+                        f'= {{ "1" = "${{{variable}}}" }}'
                     )
-                if rule.kind == "hash" and rule.argument and rule.argument not in self.hash_keys:
-                    known = ", ".join(self.hash_keys)
+                if rule.argument and rule.argument not in keys:
                     raise ValueError(
-                        f"hash_keys: {label}.{name} is hashed with {rule.argument!r}: known are "
-                        f"{known}"
+                        f"{setting}: {label}.{name} is {done} with {rule.argument!r}: known are "
+                        f"{', '.join(keys)}"
                     )
         return self
+
+    def _keys(self, kind: str) -> dict[str, str]:
+        return self.hash_keys if kind == "hash" else self.encryption_keys
 
     def excluded(self, label: str) -> frozenset[str]:
         """The columns of ``schema.table`` that must not leave the source."""
@@ -79,10 +91,11 @@ class Source(Section):
     def _treatment(self, rule: ColumnRule) -> Treatment | None:
         if rule.kind == "exclude" or rule.kind == "publish":
             return None
-        if rule.kind != "hash":
+        if rule.kind not in KEYED:
             return Treatment(rule.kind, rule.argument)
-        name = rule.argument or list(self.hash_keys)[-1]
-        return Treatment("hash", name, self.hash_keys[name].encode())
+        keys = self._keys(rule.kind)
+        name = rule.argument or list(keys)[-1]
+        return Treatment(rule.kind, name, keys[name].encode())
 
     @property
     def slot_name(self) -> str:

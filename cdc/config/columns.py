@@ -7,8 +7,8 @@ from typing import Annotated, Any, Final, Literal, NamedTuple
 from pydantic import AfterValidator, PlainValidator
 
 _FORMS: Final = (
-    'write "exclude", "mask", "hash", { mask = "TEXT" }, { truncate = 4 }, { hash = "KEY" }, or '
-    '"publish" for what is not to be treated any more'
+    'write "exclude", "mask", "hash", { mask = "TEXT" }, { truncate = 4 }, { hash = "KEY" }, '
+    '"encrypt", { encrypt = "KEY" }, or "publish" for what is not to be treated any more'
 )
 _MASK: Final = "***"
 _LONGEST: Final = 1_000
@@ -19,7 +19,7 @@ class ColumnRule(NamedTuple):
     """``argument``: the text of a mask, the characters that are kept, the name of a key; empty for
     the newest one."""
 
-    kind: Literal["exclude", "mask", "truncate", "hash", "publish"]
+    kind: Literal["exclude", "mask", "truncate", "hash", "encrypt", "publish"]
     argument: str = ""
 
 
@@ -36,22 +36,17 @@ def _rule(value: Any) -> ColumnRule:
             return ColumnRule("mask", _MASK)
         case ("mask", str(text)) if len(text) <= _LONGEST and "\0" not in text:
             return ColumnRule("mask", text)
-        case ("hash", None):
-            return ColumnRule("hash")
-        case ("hash", str(name)) if name:
-            return ColumnRule("hash", name)
+        case (("hash" | "encrypt") as keyed, None):
+            return ColumnRule(keyed)
+        case (("hash" | "encrypt") as keyed, str(name)) if name:
+            return ColumnRule(keyed, name)
         case ("truncate", int(count)) if not isinstance(count, bool) and 0 < count <= _LONGEST:
             return ColumnRule("truncate", str(count))
         case ("truncate", _):
             raise ValueError(
                 f"truncate takes the number of characters that are kept, 1 to {_LONGEST}: {_FORMS}"
             )
-        case ("encrypt", _):
-            raise ValueError(
-                "there is no encryption: hash the column to compare values, or encrypt it in the "
-                f"application: {_FORMS}"
-            )
-        case ("mask" | "hash" | "exclude" | "publish", _):
+        case ("mask" | "hash" | "encrypt" | "exclude" | "publish", _):
             raise ValueError(f"{kind} does not take that: {_FORMS}")
     if isinstance(value, dict):
         raise ValueError(f"no treatment is {kind!r}: {_FORMS}; put a table's name in quotes")
@@ -69,4 +64,4 @@ def _long_enough(key: str) -> str:
 
 
 Rule = Annotated[ColumnRule, PlainValidator(_rule)]
-HashKey = Annotated[str, AfterValidator(_long_enough)]
+ColumnKey = Annotated[str, AfterValidator(_long_enough)]

@@ -11,6 +11,7 @@ from cdc.protocol.messages import LogicalMessage
 
 PREFIX: Final = "headwater.ddl"
 _FIELDS: Final = frozenset({"tag", "oid", "schema", "table", "renamed", "columns"})
+_VALUES: Final = ("default", "missing")
 
 
 class Ddl(NamedTuple):
@@ -31,6 +32,14 @@ class Ddl(NamedTuple):
                 (COMMIT_HEADER, b"%d" % commit_ms),
             ],
         }
+
+    def without_values(self) -> Ddl:
+        """The same without what columns have where no value is given (``default``, ``missing``)."""
+        told: dict[str, Any] = json.loads(self.document)
+        for column in told["columns"] or ():
+            column |= dict.fromkeys(_VALUES)
+        document = json.dumps(told, ensure_ascii=False).encode()
+        return self._replace(document=document)
 
 
 def parse(message: LogicalMessage) -> Ddl | None:

@@ -45,6 +45,8 @@ class Messages:
                 return emitted
         if prefix == ddl.PREFIX and self._outbox is not None:
             change = ddl.parse(message)
+            if change is not None and self._outbox.hides_values:
+                change = change.without_values()
             topic = self._outbox.ddl(change.secret) if change else None
             if change is not None and topic is not None:
                 count("ddl")

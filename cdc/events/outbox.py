@@ -20,7 +20,12 @@ _OURS: Final = frozenset({"", "id", POSITION_HEADER, COMMIT_HEADER})
 
 
 class Outbox(Protocol):
-    """What the transcriber asks of its owner for emitted events."""
+    """What the transcriber asks of its owner for emitted events, and for DDL."""
+
+    @property
+    def hides_values(self) -> bool:
+        """Whether columns of the source must not leave it: DDL tells no defaults then, for a
+        column may have been called otherwise."""
 
     def ddl(self, secret: str) -> str | None:
         """Kafka's topic for DDL, ready; None where the trigger has another secret."""

@@ -23,6 +23,7 @@ from headwater.check.finding import Finding
 _SECRET: Final = re.compile(r"(?i)(?!.*_file$).*(password|secret|token|access[._]?key)")
 """A setting that ends in ``_file`` names where the secret is."""
 _IN_CONNINFO: Final = re.compile(r"(?i)\bpassword\s*=\s*(?!\$\{)[^\s&]")
+_KEYS: Final = {("source", "hash_keys"), ("source", "encryption_keys")}
 _VARIABLE: Final = re.compile(r"\$\{[A-Za-z_]\w*\}")
 _ENCRYPTED: Final = {"http": "https", "redis": "rediss"}
 _VERIFIED: Final = "verify-full"
@@ -86,7 +87,7 @@ def _holds_secret(at: tuple[str, ...], value: str) -> bool:
     name = at[-1]
     if at[:2] == ("source", "columns"):  # names of columns, each with what is done to its values
         return False
-    if _SECRET.match(name) or at[:2] == ("source", "hash_keys"):
+    if _SECRET.match(name) or at[:2] in _KEYS:
         return bool(_VARIABLE.sub("", value))
     try:
         password = urlsplit(value).password or ""

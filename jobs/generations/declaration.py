@@ -5,8 +5,12 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import Any, NamedTuple
 
+import structlog
+
 from cdc.errors import ViewError
 from views.parse.definition import ViewDefinition, parse_view
+
+log = structlog.get_logger("apply")
 
 
 class Declaration(NamedTuple):
@@ -49,3 +53,14 @@ def _is_laid_out_otherwise(held: Declaration, wanted: Declaration) -> bool:
     with suppress(ViewError):  # what was taken once, and is not any more
         return wanted.parsed("").normalized == held.parsed("").normalized
     return False
+
+
+def tell_kept(view: str, generation: int) -> None:
+    """Log that a view is kept as it was built, and not as it is declared now."""
+    log.warning(
+        "view_kept_as_it_was_built",
+        view=view,
+        generation=generation,
+        reason="its declaration has changed since",
+        way_out=f"run `headwater view rebuild {view}`, which builds the new one beside it",
+    )

@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 
 from cdc.config import Config
 from cdc.errors import ViewError
-from jobs.generations.declaration import declared, differing
+from jobs.generations.declaration import declared, differing, tell_kept
 from jobs.generations.generation_record import (
     Generation,
     Generations,
@@ -75,7 +75,7 @@ def standing(
                 f"view {name}: {changed} changed since it was last applied",
                 f"run `headwater view rebuild {name}`, which builds it beside the old one",
             )
-        log.warning("view_kept_as_it_was_built", view=name, generation=live.number, changed=changed)
+        tell_kept(name, live.number)
         definition = live.declared.parsed(name)
     state = open_state(state_directory(directory, live.number), live.declared)
     return Standing(live.number, definition, state)

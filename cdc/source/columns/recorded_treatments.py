@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 from cdc.config import Source
 from cdc.errors import RetryableError, SourceError
 from cdc.protocol.relation import Relation
-from cdc.protocol.treatment import Treatment
+from cdc.protocol.treatment import KEYED, Treatment
 from cdc.source.errors import translated
 from cdc.source.postgres import Connection
 
@@ -100,12 +100,12 @@ def recorded_faults(
     """Why columns would be sent otherwise than it was promised: they have no entry, or another key
     has the name of theirs. Pure; ``labels`` as of ``lift``."""
     words = {str(one) for of in source.treated.values() for one in of.values()}
-    keys = dict(one.split()[1:] for one in words if one.startswith("hash "))
-    was = {one.treatment for one in found if one.treatment.startswith("hash ")}
-    for name, fingerprint in sorted(tuple(one.split()[1:]) for one in was):
-        if keys.get(name, fingerprint) != fingerprint:
+    keys = {(kind, name): fingerprint for kind, name, fingerprint in _keyed(words)}
+    for kind, name, fingerprint in sorted({*_keyed(one.treatment for one in found)}):
+        if keys.get((kind, name), fingerprint) != fingerprint:
+            setting = "hash_keys" if kind == "hash" else "encryption_keys"
             yield (
-                f"source.hash_keys: {name} is not the key that values were hashed with. Restore "
+                f"source.{setting}: {name} is not the key that values were treated with. Restore "
                 "it, and give a new key another name."
             )
     for one in found:
@@ -116,6 +116,15 @@ def recorded_faults(
                 f'entry now. Add its entry, or {one.name} = "publish" to publish its values as '
                 "they are."
             )
+
+
+def _keyed(treatments: Iterable[str]) -> Iterator[tuple[str, str, str]]:
+    """Kind, name of the key and its fingerprint, of those that have a key."""
+    for one in treatments:
+        kind, _, more = one.partition(" ")
+        if kind in KEYED:
+            name, _, fingerprint = more.partition(" ")
+            yield kind, name, fingerprint
 
 
 def refuse_unrecorded(conn: Connection, source: Source, shape: Relation) -> None:

@@ -8,7 +8,7 @@ from typing import Final
 from cdc.config import Config, Source
 from cdc.errors import ConfigError
 
-_FOLLOWED: Final = ("tables", "exclude", "columns", "hash_keys")
+_FOLLOWED: Final = ("tables", "exclude", "columns", "hash_keys", "encryption_keys")
 
 
 class SourceSettings:

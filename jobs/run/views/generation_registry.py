@@ -153,11 +153,12 @@ class GenerationRegistry:
         Within ``changing``."""
         more, stale = set(), set()
         for label, one in found.items():
-            told = {"stale": one.reason} if isinstance(one, Refill) else {}
-            log.warning("table_altered", table=label, **told)
             if isinstance(one, Refill):
+                log.warning("table_altered", table=label, mirror="stale", reason=one.reason)
                 stale.add(label)
-            elif has_only_more(before[label].table, one):
+                continue
+            log.info("table_altered", table=label, mirror="followed")
+            if has_only_more(before[label].table, one):
                 more.add(label)
         self.pass_over(stale)
         passed = self.pass_over(found.keys() - more - stale)

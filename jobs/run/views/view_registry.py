@@ -13,6 +13,7 @@ import structlog
 
 from cdc.config import View
 from cdc.errors import ConfigError, HeadwaterError, RetryableError, UsageError
+from jobs.generations.declaration import tell_kept
 from jobs.run.builds.builder import Generation
 from jobs.run.builds.generation_files import GenerationFiles, is_built_from
 from jobs.run.builds.view_build import ViewBuild
@@ -223,8 +224,7 @@ class ViewRegistry:
         if one.build is not None and one.seen is None:
             one.build.stop()  # and is begun again, as it is declared now
         elif one.live is not None and not is_built_from(one.live.record, view):
-            number = one.live.record.generation
-            log.warning("view_kept_as_it_was_built", view=one.name, generation=number)
+            tell_kept(one.name, one.live.record.generation)
 
     def _take_up(self, conn: Connection, one: ViewEntry) -> None:
         self._hold(one)
@@ -238,9 +238,7 @@ class ViewRegistry:
             one.seen = record.id
             files.refuse_lost(record)
             if not is_built_from(record, one.declared):
-                log.warning(
-                    "view_kept_as_it_was_built", view=one.name, generation=record.generation
-                )
+                tell_kept(one.name, record.generation)
             one.live = self.generations.reopened(conn, record, one.declared)
             one.missed = one.live.record.state == PAUSED
             self.generations.shown(one.live)

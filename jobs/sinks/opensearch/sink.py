@@ -137,7 +137,13 @@ class OpenSearchSink:
         check_key(self._view, meta["key"], key)
         wanted = declaration(self._declared)
         if meta.get("declared", declaration(None)) != wanted:
-            log.warning("index_kept_as_it_was_built", view=self._view, index=self._index)
+            log.warning(
+                "index_kept_as_it_was_built",
+                view=self._view,
+                index=self._index,
+                reason="its mapping or settings were declared otherwise",
+                way_out=f"run `headwater view rebuild {self._view}` for a new index",
+            )
         self._mapping = json.loads(meta.get("declared") or "{}").get("mapping", {})
         held = columns_from_json(meta["columns"])
         whole = evolved_documents(self._view, held, columns, key, self._made_anew)

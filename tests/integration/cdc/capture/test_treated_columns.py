@@ -5,25 +5,36 @@ from __future__ import annotations
 
 import hmac
 import re
+from base64 import b64encode
+from hashlib import sha512
 
 import pytest
+from cryptography.hazmat.primitives.ciphers.aead import AESSIV
 
 from cdc.kafka.broker import Broker
-from tests.support.commands.deployment import Deployment, Event, answer, fold
+from headwater import decrypt
+from tests.support.commands.deployment import Deployment, Event, answer, done, fold
 
 MARKED, BORN = "MARKED", "1777-07-07"
 OLD, NEW = "an old key of the columns", "a new key of the columns"
 COLUMNS = """
 hash_keys = { old = "${OLD_KEY}", new = "${NEW_KEY}" }
+encryption_keys = { new = "${NEW_KEY}" }
 [source.columns."public.person"]
 ssn = "hash"
 tax = { hash = "old" }
 born = "mask"
 iban = { truncate = 4 }
 doc = { mask = "gone" }
+phone = "encrypt"
 [source.columns."public.whole"]
 secret = "hash"
 """
+
+
+_SEALED = AESSIV(sha512(NEW.encode()).digest()).encrypt(MARKED.encode(), None)
+ENCRYPTED = f"new:{b64encode(_SEALED).decode()}"
+"""The phone of everybody; it is the column's default, which DDL events would tell."""
 
 
 def hashed(value: str, name: str = "new", key: str = NEW) -> str:
@@ -35,7 +46,7 @@ def person(number: int, name: str) -> dict[str, object]:
     value = f"{MARKED}{number}"
     return {
         "id": number, "ssn": hashed(value), "tax": hashed(value, "old", OLD), "born": "***",
-        "iban": "DE8é", "doc": "gone", "name": name,
+        "iban": "DE8é", "doc": "gone", "name": name, "phone": ENCRYPTED,
     }  # fmt: skip
 
 
@@ -51,7 +62,7 @@ def insert(first: int, last: int, name: str) -> str:
 def shop(deployment: Deployment) -> Deployment:
     deployment.execute(
         "create table person (id int primary key, ssn text not null, tax varchar(40), born date, "
-        "iban text, doc text, name text)",
+        f"iban text, doc text, name text, phone text default '{MARKED}')",
         "alter table person alter doc set storage external",
         "create table whole (id int primary key, secret int, name text)",
         "alter table whole replica identity full",
@@ -99,7 +110,7 @@ def of_key(events: list[Event], id_: int) -> list[Event]:
 def test_values_are_the_same_in_snapshots_and_in_the_stream_and_no_other_leaves(
     shop: Deployment,
 ) -> None:
-    shop.init()
+    done(shop, "init", "--ddl-events")
     with shop.running("capture") as capture:
         shop.execute(
             insert(4, 4, "c"),
@@ -154,7 +165,9 @@ def test_values_are_the_same_in_snapshots_and_in_the_stream_and_no_other_leaves(
         key: row | {"doc": "gone"} if row["doc"] == unsent["doc"] else row
         for key, row in rows.items()
     }
+    assert decrypt(ENCRYPTED, {"new": NEW}) == MARKED
     assert re.search('"treatment": ?"hash new [0-9a-f]{16}"', everything(shop))
+    assert re.search('"name": ?"phone"[^}]*"default": ?null', everything(shop))
     assert_no_marked_value(shop)
     refused = shop.run("capture")
     assert refused.returncode == 1
@@ -220,7 +233,7 @@ def test_what_was_treated_is_not_sent_as_it_is_before_the_configuration_says_so(
     assert "public.person: tax was treated (hash old " in refused(shop, "capture")
     shop.settings = kept
     shop.environment["NEW_KEY"] = f"{NEW}!"
-    assert "new is not the key that values were hashed with" in refused(shop, "capture")
+    assert "new is not the key that values were treated with" in refused(shop, "capture")
     shop.environment["NEW_KEY"] = NEW
     shop.execute("alter table person drop tax")
     assert "has no column tax" in refused(shop, "capture")

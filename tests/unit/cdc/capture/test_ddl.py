@@ -35,6 +35,19 @@ def test_a_record_is_what_the_trigger_wrote_keyed_by_the_table() -> None:
     }
 
 
+def test_where_columns_must_not_leave_no_default_is_told() -> None:
+    column = {"attnum": 2, "name": "ssn", "default": "'123-45'", "missing": "123-45"}
+    made = parse(said({**DOCUMENT, "columns": [column]}))
+    assert made is not None
+    told = made.without_values()
+    hidden = {**column, "default": None, "missing": None}
+    assert json.loads(told.document) == {**DOCUMENT, "columns": [hidden]}
+    assert (told.secret, told.key) == (made.secret, made.key)
+    dropped = parse(said({**DOCUMENT, "columns": None}))
+    assert dropped is not None
+    assert json.loads(dropped.without_values().document)["columns"] is None
+
+
 @pytest.mark.parametrize(
     "document", [b"", b"garbage", b"\xff", [], {}, {**DOCUMENT, "schema": "\ud800"}]
 )

@@ -46,7 +46,9 @@ def diverted(payload: bytes) -> tuple[bytes, list[str]]:
     """The content of a message that capture takes for none of the trigger's, and the reasons."""
     why: list[str] = []
     outbox = SimpleNamespace(
-        ddl=lambda _secret: None, passed_over=lambda _lsn, said: why.append(said)
+        ddl=lambda _secret: None,
+        passed_over=lambda _lsn, said: why.append(said),
+        hides_values=False,
     )
     made = Transcriber(
         SourceContext("1", "s", "db"), relation, lambda _r, _k, _x: None, lambda _t: 1, 50,

@@ -114,6 +114,7 @@ def test_a_stream_by_column_is_the_stream_frame_by_frame(
         (Treatment("mask", "***"), "***"),
         (Treatment("truncate", "2"), "SE"),
         (Treatment("hash", "k", b"0123456789abcdef"), "k:"),
+        (Treatment("encrypt", "k", b"0123456789abcdef"), "k:"),
     ],
 )
 def test_a_column_that_must_not_leave_is_in_no_event_of_many(

@@ -17,7 +17,8 @@ def parsed(columns: object, keys: dict[str, str] | None = None) -> dict[str, str
     """The treatments of a table, in words."""
     source = {"name": "s", "dsn": "x", "tables": ["a.*"], "columns": {"a.t": {"c": columns}}}
     if keys is not None:
-        source["hash_keys"] = keys
+        setting = "encryption_keys" if "encrypt" in str(columns) else "hash_keys"
+        source[setting] = keys
     document = {"source": source, "kafka": {"bootstrap_servers": "h:1"}}
     config = parse_config(document, {"KEY": KEY, "SHORT": "short"}, Path("/"))
     assert KEY not in repr(config)
@@ -35,6 +36,8 @@ def parsed(columns: object, keys: dict[str, str] | None = None) -> dict[str, str
         ({"truncate": 4}, "truncate 4"),
         ("hash", "hash 2 b5f6dc024dbf0c23"),
         ({"hash": "1"}, "hash 1 861099e973b79c09"),
+        ("encrypt", "encrypt 2 0ebad91cebf14ddc"),
+        ({"encrypt": "1"}, "encrypt 1 7d64aa854d4bfef9"),
     ],
 )
 def test_a_column_has_one_treatment(rule: object, said: str) -> None:
@@ -53,8 +56,10 @@ def test_a_column_has_one_treatment(rule: object, said: str) -> None:
         ({"exclude": True}, None, "exclude does not take that"),
         ({"mask": "a", "truncate": 4}, None, "names 2 treatments"),
         ({"ssn": "mask"}, None, "no treatment is 'ssn': .*; put a table's name in quotes"),
-        ("encrypt", None, "there is no encryption: hash the column"),
-        ({"encrypt": "k"}, None, "there is no encryption"),
+        ("encrypt", None, r"encryption_keys: a.t.c is encrypted, and there is no key: add encr"),
+        ({"encrypt": "3"}, {"1": KEY}, "a.t.c is encrypted with '3': known are 1"),
+        ({"encrypt": 3}, {"1": KEY}, "encrypt does not take that"),
+        ("encrypt", {"1": "${SHORT}"}, "source.encryption_keys.1: is shorter than 16 characters"),
         ("hash", None, r"source.hash_keys: a.t.c is hashed, and there is no key: add hash_keys"),
         ({"hash": "3"}, {"1": KEY}, "a.t.c is hashed with '3': known are 1"),
         ("hash", {"1": "${SHORT}"}, "source.hash_keys.1: is shorter than 16 characters"),

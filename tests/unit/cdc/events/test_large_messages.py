@@ -63,6 +63,7 @@ def transcribed(
         outbox=lambda topic: f"s.outbox.{topic}",
         is_others=lambda _topic: False,
         passed_over=lambda _lsn, reason: reasons.append(reason),
+        hides_values=False,
     )
     made = Transcriber(
         SourceContext("1", "s", "db"), relation, lambda _r, _k, _x: None, lambda _t: 1, 50,

@@ -37,6 +37,8 @@ class Topics:
     def is_others(self, topic: str) -> bool:
         return topic == "others"
 
+    hides_values = False
+
     def passed_over(self, lsn: int, why: str) -> None:
         del why
         self.odd.append(lsn)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hmac
+from typing import Literal
 
 import numpy as np
 import pyarrow as pa
@@ -14,15 +15,16 @@ from cdc.columnar.copy_text import copied_rows, treated_lines
 from cdc.columnar.json_objects import joined
 from cdc.columnar.tuples import Column as Cells
 from cdc.columnar.values import column_of_table
+from cdc.errors import UsageError
 from cdc.events.values.encoder import cell_encoder
 from cdc.protocol.relation import Column, TypeInfo
-from cdc.protocol.treatment import Treatment
+from cdc.protocol.treatment import Treatment, decrypt
 from cdc.source.columns.treated_columns import with_treatment
 
 KEY = b"0123456789abcdef"
 TREATMENTS = (
     Treatment("mask", "***"), Treatment("mask", '"é\\'), Treatment("truncate", "2"),
-    Treatment("hash", "k", KEY),
+    Treatment("hash", "k", KEY), Treatment("encrypt", "k", KEY),
 )  # fmt: skip
 DATE = TypeInfo(1082, "pg_catalog", "date", "base", "date")
 texts = st.text(st.characters(exclude_characters="\0", codec="utf-8")).map(str.encode)
@@ -44,16 +46,37 @@ def test_each_treatment_gives_text(treatment: Treatment, value: str, sent: str) 
     assert treatment.function()(value.encode()) == sent.encode()
 
 
+@given(texts)
+def test_what_is_encrypted_is_read_with_its_key_alone_and_is_the_same_each_time(
+    value: bytes,
+) -> None:
+    treatment = Treatment("encrypt", "k", KEY)
+    sent = treatment.function()(value)
+    assert treatment.function()(value) == sent != treatment.function()(value + b"!")
+    keys = {"j": "another key of 16", "k": KEY.decode()}
+    assert decrypt(sent.decode(), keys).encode() == value
+    assert sent.startswith(b"k:")
+    odd = (sent[1:], b"j" + sent[1:], sent[:-1], b"k:", b"k", b"", b"k:e\xcc\x81")
+    for other in odd:
+        with pytest.raises(UsageError, match="was not encrypted with"):
+            decrypt(other.decode(), keys)
+
+
 def test_bytes_that_are_no_characters_are_treated_as_well() -> None:
     for treatment in TREATMENTS:
         assert b"secret" not in treatment.function()(b"\xff\xfesecret")
 
 
-def test_a_hash_tells_its_key_by_name_and_fingerprint() -> None:
-    treatment = Treatment("hash", "2026", KEY)
-    assert str(treatment) == "hash 2026 861099e973b79c09"
+@pytest.mark.parametrize(
+    ("kind", "fingerprint"), [("hash", "861099e973b79c09"), ("encrypt", "7d64aa854d4bfef9")]
+)
+def test_a_key_is_told_by_name_and_fingerprint(
+    kind: Literal["hash", "encrypt"], fingerprint: str
+) -> None:
+    treatment = Treatment(kind, "2026", KEY)
+    assert str(treatment) == f"{kind} 2026 {fingerprint}"
     assert KEY.decode() not in repr(treatment)
-    other = Treatment("hash", "2026", KEY[::-1])
+    other = Treatment(kind, "2026", KEY[::-1])
     assert str(treatment) != str(other)
     assert treatment.function()(b"a") != other.function()(b"a")
 
