@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager, nullcontext
+from types import SimpleNamespace
+from typing import Any
+
 import pytest
 
-from cdc.errors import LogError, UsageError
+from cdc.config import Config
+from cdc.errors import LogError, UsageError, ViewError
 from cdc.events.marks import Mark, decode_mark
+from headwater.cli.topics import partitions
 from headwater.cli.topics.partitions import refuse
 from jobs.spark.faults import stream_error
 from jobs.without_mirrors.regrouped_topics import across
@@ -87,3 +93,39 @@ def test_a_stream_that_met_new_partitions_as_it_started_starts_again() -> None:
     found = stream_error(RuntimeError(f"{said}TopicPartitions."))
     assert type(found).__name__ == "RetryableError"
     assert "more partitions" in found.message
+
+
+@pytest.mark.parametrize(
+    ("building", "committed", "parked", "said"),
+    [
+        (True, {0: 10, 1: 4}, 0, "generation 1 is being built"),
+        (False, {0: 10, 1: 3}, 0, "has not applied 1 records of"),
+        (False, {}, 0, "was not built yet"),
+        (False, {0: 10, 1: 4}, 2, "events of 2 keys of shop.public.orders wait as dead letters"),
+        (False, {0: 10, 1: 4}, 0, ""),
+    ],
+)
+def test_a_view_that_lacks_something_keeps_the_partitions_as_they_are(
+    monkeypatch: pytest.MonkeyPatch,
+    building: bool,
+    committed: dict[int, int],
+    parked: int,
+    said: str,
+) -> None:
+    of = {1: SimpleNamespace(building=building, number=1)}
+    keys = {("v", TOPIC, 0): parked, ("v", "another", 0): 5}
+    monkeypatch.setattr(partitions, "read_generations", lambda _at: SimpleNamespace(of=of))
+    monkeypatch.setattr(partitions, "ParkedKeys", lambda *_: SimpleNamespace(now=lambda: keys))
+    broker: Any = SimpleNamespace(
+        committed=lambda _group, _topics: {TOPIC: committed} if committed else {}
+    )
+    source = {"name": "shop", "dsn": "x", "tables": ["public.*"]}
+    config = Config.model_validate(
+        {"source": source, "kafka": {"bootstrap_servers": "h:1"}, "apply": {"state": "s"}}
+    )
+    refused: AbstractContextManager[Any] = nullcontext()
+    if said:
+        refused = pytest.raises(ViewError, match=said)
+    with refused:
+        ends = {0: 10, 1: 4} if committed else {0: 0, 1: 0}
+        partitions._refuse_behind(config, broker, "v", TOPIC, ends)
