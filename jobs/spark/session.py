@@ -30,6 +30,7 @@ from jobs.spark.gateway import start_jvm
 from jobs.spark.heap import driver_heap, memory
 from jobs.spark.jars import jars as jars_of
 from jobs.spark.java import find_java
+from jobs.spark.java_names import remember
 from jobs.spark.object_store import settings as with_s3
 from jobs.spark.security import CLOSED, ENCRYPTED, LOOPBACK, STANDALONE, refuse_no_secret
 from jobs.spark.text_udf import register
@@ -71,6 +72,8 @@ _FILES = {
 }
 _SETTINGS = {
     "spark.scheduler.mode": "FAIR",
+    # The text of a plan, which Spark makes of each query for its UI: of all forms the shortest.
+    "spark.sql.ui.explainMode": "simple",
     "spark.sql.session.timeZone": "UTC",  # timestamps are instants or have no zone
     "spark.sql.ansi.enabled": "true",  # overflow and bad casts are errors, as in PostgreSQL
     "spark.sql.caseSensitive": "true",
@@ -141,6 +144,7 @@ def open_session(
     """
     for logger in _TELLTALES:
         logging.getLogger(logger).disabled = True
+    remember()
     given = _given()
     master = given.get("spark.master", master)
     _check_master(master)

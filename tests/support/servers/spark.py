@@ -24,7 +24,11 @@ if TYPE_CHECKING:
 _WHOLE_STAGE = "spark.sql.codegen.wholeStage"
 _FACTORY = "spark.sql.codegen.factoryMode"
 _INTERPRETED = {_WHOLE_STAGE: "false", _FACTORY: "NO_CODEGEN"}
-_QUICK = {**_INTERPRETED, "spark.sql.shuffle.partitions": "1"}
+_QUICK = {
+    **_INTERPRETED,
+    "spark.sql.shuffle.partitions": "1",
+    "spark.sql.leafNodeDefaultParallelism": "1",
+}
 """A few rows are computed sooner than code for them is compiled."""
 
 
