@@ -32,7 +32,7 @@ from tests.spark_maintenance.histories import broken_history, plain_history, set
 from tests.spark_maintenance.kept import Connection, Kept, history
 from tests.spark_maintenance.mirrored import Mirrored
 from tests.spark_maintenance.projected import Projected
-from tests.support.servers.spark import quick
+from tests.support.servers.spark import QUICK
 from views.spark.plan import key_queries
 
 _BATCHES = 4
@@ -129,10 +129,11 @@ def _run_spark(home: Path, seeds: range, said: TextIO) -> tuple[list[int], str]:
         "spark.sql.warehouse.dir": f"{home}/warehouse",
         "spark.local.dir": str(home),
         "spark.ui.enabled": "false",
+        **QUICK,
     }
     find_java()
     spark = open_session("local[2]", settings, jars("spark"), "headwater-maintenance")
-    with quick(spark), _postgres(home) as conn:
+    with _postgres(home) as conn:
 
         def one(seed: int) -> None:
             of_seed = home / str(seed)

@@ -39,13 +39,13 @@ def connection(postgres: str) -> Iterator[Connection]:
 @pytest.fixture(params=[(kind, n) for n in range(_SEEDS) for kind in (Projected, Mirrored)],
                 ids=lambda of: f"{of[0].__name__}-{of[1]}")  # fmt: skip
 def kept(
-    request: pytest.FixtureRequest, quickly: SparkSession, tmp_path: Path, connection: Connection
+    request: pytest.FixtureRequest, spark: SparkSession, tmp_path: Path, connection: Connection
 ) -> Keeping:
     kind, seed = request.param
     print(f"seed {seed}")
     if kind is Projected:
-        return Projected(quickly, seed, connection)
-    return Mirrored(quickly, tmp_path, seed, connection)
+        return Projected(spark, seed, connection)
+    return Mirrored(spark, tmp_path, seed, connection)
 
 
 def test_a_view_is_what_its_sql_says_after_every_batch(kept: Keeping) -> None:
@@ -58,6 +58,6 @@ def test_whatever_was_killed_or_comes_again_the_view_is_what_its_sql_says(kept: 
 
 @pytest.mark.parametrize("seed", range(_SEEDS))
 def test_a_store_that_was_set_back_is_as_before_when_all_since_has_come_again(
-    seed: int, quickly: SparkSession, connection: Connection
+    seed: int, spark: SparkSession, connection: Connection
 ) -> None:
-    set_back_history(Projected(quickly, seed, connection), _BATCHES)
+    set_back_history(Projected(spark, seed, connection), _BATCHES)

@@ -23,20 +23,13 @@ if TYPE_CHECKING:
 
 _WHOLE_STAGE = "spark.sql.codegen.wholeStage"
 _FACTORY = "spark.sql.codegen.factoryMode"
-_INTERPRETED = {_WHOLE_STAGE: "false", _FACTORY: "NO_CODEGEN"}
-_QUICK = {
-    **_INTERPRETED,
+QUICK = {
+    _WHOLE_STAGE: "false",
+    _FACTORY: "NO_CODEGEN",
     "spark.sql.shuffle.partitions": "1",
     "spark.sql.leafNodeDefaultParallelism": "1",
 }
-"""A few rows are computed sooner than code for them is compiled."""
-
-
-@contextmanager
-def quick(spark: SparkSession) -> Iterator[None]:
-    """For queries that are run once, over few rows."""
-    with _set(spark, _QUICK):
-        yield
+"""A few rows are computed sooner than code for them is compiled, or several tasks are started."""
 
 
 @contextmanager
@@ -58,13 +51,6 @@ def _set(spark: SparkSession, settings: Mapping[str, str]) -> Iterator[None]:
             spark.conf.unset(name) if old is None else spark.conf.set(name, old)
 
 
-@pytest.fixture
-def quickly(spark: SparkSession) -> Iterator[SparkSession]:
-    """The session, set up for queries that are run once, over few rows."""
-    with quick(spark):
-        yield spark
-
-
 @contextmanager
 def local_spark(guardian: Guardian, memory: str = "2g") -> Iterator[SparkSession]:
     """A session; its warehouse is deleted with it."""
@@ -77,7 +63,7 @@ def local_spark(guardian: Guardian, memory: str = "2g") -> Iterator[SparkSession
             "spark.sql.warehouse.dir": str(Path(directory) / "warehouse"),
             "spark.local.dir": directory,
             "spark.driver.memory": memory,
-            **_INTERPRETED,
+            **QUICK,
         }
         session = open_session("local[2]", settings, jars("spark"), "headwater-tests")
         yield session

@@ -15,7 +15,6 @@ from jobs.batch.thresholds import FEW_ROWS
 from jobs.sinks.delta.sink import DeltaSink
 from jobs.sinks.delta.table import DeltaView
 from tests.support.events.batches import Change, Feed, batch_rows
-from tests.support.servers.spark import quick
 
 
 class Opened:
@@ -53,8 +52,7 @@ class Opened:
         return {str(one.get("engineInfo", "")).split(":")[0] for one in commits}
 
     def by_spark(self) -> dict[Any, dict[str, Any]]:
-        with quick(self._spark):
-            rows = self._spark.read.format("delta").load(self.path).collect()
+        rows = self._spark.read.format("delta").load(self.path).collect()
         names = self._columns.names
         return {row["id"]: {name: row[name] for name in names} for row in rows}
 

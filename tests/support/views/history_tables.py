@@ -20,7 +20,6 @@ from jobs.sinks.delta.history.table import DeltaHistory
 from jobs.sinks.delta.table import DeltaView
 from tests.support.events.batches import with_control
 from tests.support.events.history_events import COLUMNS, Event, at
-from tests.support.servers.spark import quick
 from tests.support.views.histories import rows_of
 
 
@@ -51,8 +50,7 @@ class Written:
         config = Delta.model_validate({"kind": "delta", "path": str(self.home), **said})
         table = DeltaView(config, "v", self.spark, 5.0, None, self.declared, history=self.history)
         sink = DeltaHistory(table)
-        with quick(self.spark):
-            sink.prepare(columns, ("id",))
+        sink.prepare(columns, ("id",))
         return sink
 
     @property
@@ -75,10 +73,9 @@ class Written:
     def by_spark(self, *events: Event) -> None:
         """A batch as large ones are written."""
         self.number += 1
-        with quick(self.spark):
-            frame = self.spark.createDataFrame(changes_of(events))
-            batch = Batch("v", self.generation, self.number, HISTORY_CHANGES + 1)
-            self.sink.apply(frame, batch)
+        frame = self.spark.createDataFrame(changes_of(events))
+        batch = Batch("v", self.generation, self.number, HISTORY_CHANGES + 1)
+        self.sink.apply(frame, batch)
 
     def copied(self, home: Path) -> Written:
         """A table like this one, elsewhere."""

@@ -165,7 +165,7 @@ def test_a_group_that_a_consumer_has_joined_may_be_left(
     group = f"headwater.{topic}"
     joined = KafkaConsumer(topic, bootstrap_servers=kafka, group_id=group, enable_auto_commit=False)
     try:
-        wait_until(lambda: joined.poll(100) or joined.assignment(), "the consumer to have joined")
+        wait_until(lambda: joined.poll(1_000) or joined.assignment(), "the consumer to have joined")
         with pytest.raises(RetryableError, match="Stop the consumer that is in the group"):
             broker.commit_group(group, {topic: {0: 7}})
     finally:

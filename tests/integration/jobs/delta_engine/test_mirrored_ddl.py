@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 
 @pytest.fixture
-def view(quickly: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> MirroredView:
-    made = MirroredView(quickly, tmp_path, monkeypatch)
+def view(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> MirroredView:
+    made = MirroredView(spark, tmp_path, monkeypatch)
     made.restart()
     made.put(CUSTOMERS, 1, id=1, name="Ada")
     made.put(ORDERS, 2, id=10, customer_id=1, total=7)
@@ -90,13 +90,13 @@ def test_what_leaves_no_truth_stops_the_view_and_shows_what_differs(view: Mirror
 
 
 def test_a_key_that_may_be_null_since_stops_the_view(
-    quickly: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """After DROP NOT NULL, which leaves the ``schema_id``: there would be a group without a key."""
     columns = (column._replace(nullable=False) for column in ORDERS.columns)
     never_null = replace(ORDERS, columns=tuple(columns))
     sql = "select total, count(*) as orders from orders group by total"
-    view = MirroredView(quickly, tmp_path, monkeypatch, sql, ("total",), (never_null,))
+    view = MirroredView(spark, tmp_path, monkeypatch, sql, ("total",), (never_null,))
     view.restart()
     view.put(never_null, 1, id=1, customer_id=1, total=7, note="")
     view.apply()
@@ -113,7 +113,7 @@ def test_a_key_that_may_be_null_since_stops_the_view(
 
 
 def test_digits_may_be_added_to_a_numeric(
-    quickly: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sql = (
         "select c.id, sum(p.amount) as total from customers c join paid p on p.of = c.id"
@@ -121,7 +121,7 @@ def test_digits_may_be_added_to_a_numeric(
     )
     narrow = version("paid", id=INT4, of=INT4, amount=numeric(8, 2))
     wide = version("paid", id=INT4, of=INT4, amount=numeric(12, 4))
-    view = MirroredView(quickly, tmp_path, monkeypatch, sql, tables=(CUSTOMERS, narrow))
+    view = MirroredView(spark, tmp_path, monkeypatch, sql, tables=(CUSTOMERS, narrow))
     view.restart()
     view.put(CUSTOMERS, 1, id=1, name="Ada")
     view.put(narrow, 2, id=1, of=1, amount="1.50")
@@ -152,9 +152,9 @@ def numbered(table: TableVersion, **attnums: int) -> TableVersion:
 
 
 @pytest.fixture
-def known(quickly: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> MirroredView:
+def known(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> MirroredView:
     was = numbered(ORDERS)
-    made = MirroredView(quickly, tmp_path, monkeypatch, tables=(CUSTOMERS, was))
+    made = MirroredView(spark, tmp_path, monkeypatch, tables=(CUSTOMERS, was))
     made.restart()
     made.put(CUSTOMERS, 1, id=1, name="Ada")
     made.put(was, 2, id=10, customer_id=1, total=7, note="n")

@@ -26,8 +26,8 @@ SHARED = (
 
 
 @pytest.fixture
-def view(quickly: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> MirroredView:
-    made = MirroredView(quickly, tmp_path, monkeypatch)
+def view(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> MirroredView:
+    made = MirroredView(spark, tmp_path, monkeypatch)
     made.restart()
     made.put(CUSTOMERS, 1, id=10, name="Ada")
     made.put(ORDERS, 2, id=10, customer_id=10, total=7)
@@ -89,9 +89,9 @@ def test_records_that_are_no_events_and_a_replay_write_no_letter_twice(view: Mir
 
 
 def test_a_row_that_no_single_event_is_to_blame_for_waits_by_itself(
-    quickly: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    view = MirroredView(quickly, tmp_path, monkeypatch, SHARED, tables=(ORDERS, SHARES))
+    view = MirroredView(spark, tmp_path, monkeypatch, SHARED, tables=(ORDERS, SHARES))
     view.restart()
     view.put(SHARES, 1, id=1, parts=2)
     view.put(SHARES, 1, id=2, parts=0)
@@ -116,9 +116,9 @@ NUMBERED = "select coalesce(o.note::int, 0) as id, count(*) as n from orders o g
 
 
 def test_a_row_whose_key_in_the_view_cannot_be_computed_waits_in_its_table(
-    quickly: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    view = MirroredView(quickly, tmp_path, monkeypatch, NUMBERED, tables=(ORDERS,))
+    view = MirroredView(spark, tmp_path, monkeypatch, NUMBERED, tables=(ORDERS,))
     view.restart()
     for id_, note in enumerate(["5", "5", "three", "5"], 1):  # all stand at one position
         row = {"id": id_, "customer_id": None, "total": None, "note": note}
@@ -144,9 +144,9 @@ def test_a_row_whose_key_in_the_view_cannot_be_computed_waits_in_its_table(
 
 
 def test_a_row_that_the_store_refuses_waits_until_the_store_takes_it(
-    quickly: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    view = MirroredView(quickly, tmp_path, monkeypatch, JOINED)
+    view = MirroredView(spark, tmp_path, monkeypatch, JOINED)
     view.sink = sink = RefusingSink()
     view.restart()
     view.put(CUSTOMERS, 1, id=1, name="Ada")

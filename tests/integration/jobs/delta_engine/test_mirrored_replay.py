@@ -22,11 +22,11 @@ if TYPE_CHECKING:
 
 
 @pytest.fixture
-def view(quickly: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> MirroredView:
+def view(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> MirroredView:
     monkeypatch.setattr(
         "jobs.delta_engine.mirrors.mirror._FEW", -1
     )  # each batch ends with mirrors made anew
-    made = MirroredView(quickly, tmp_path, monkeypatch)
+    made = MirroredView(spark, tmp_path, monkeypatch)
     made.restart()
     return made
 

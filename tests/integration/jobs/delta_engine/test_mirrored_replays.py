@@ -33,8 +33,8 @@ NUMBERED = "select coalesce(o.note::int, 0) as id, count(*) as n from orders o g
 
 
 @pytest.fixture
-def view(quickly: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> MirroredView:
-    made = MirroredView(quickly, tmp_path, monkeypatch)
+def view(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> MirroredView:
+    made = MirroredView(spark, tmp_path, monkeypatch)
     made.restart()
     return made
 
@@ -64,9 +64,12 @@ def test_a_store_that_lost_or_bent_rows_or_was_set_back_has_them_as_they_are(
     bent = {"id": 10, "total": -1, "note": None, "name": "by hand"}
     for rows in (
         {},
-        {(10,): (Position(6, 2), bent)},
-        {(id_,): (Position(2, 1), {**bent, "id": id_}) for id_ in (10, 11, 12)},  # 11 comes back
-        {(99,): (Position(1, 1), {**bent, "id": 99})},  # no record has ever made it
+        {
+            (10,): (Position(6, 2), bent),
+            (11,): (Position(2, 1), {**bent, "id": 11}),  # it comes back
+            (12,): (Position(2, 1), {**bent, "id": 12}),
+            (99,): (Position(1, 1), {**bent, "id": 99}),  # no record has ever made it
+        },
     ):
         view.sink.rows = dict(rows)
         view.replay(view.ends[1])
@@ -110,9 +113,9 @@ def test_what_comes_again_together_with_news_is_right_also_when_it_was_killed(
 
 
 def test_groups_that_rows_have_left_are_deleted(
-    quickly: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    view = MirroredView(quickly, tmp_path, monkeypatch, GROUPED, key=("name",))
+    view = MirroredView(spark, tmp_path, monkeypatch, GROUPED, key=("name",))
     view.restart()
     begun(view)
     wanted = held(view)
@@ -162,9 +165,9 @@ def test_what_was_parked_and_applied_later_comes_again_as_all_else(view: Mirrore
 
 
 def test_an_image_without_a_key_in_the_view_is_left_out(
-    quickly: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    view = MirroredView(quickly, tmp_path, monkeypatch, NUMBERED, key=("id",), tables=(ORDERS,))
+    view = MirroredView(spark, tmp_path, monkeypatch, NUMBERED, key=("id",), tables=(ORDERS,))
     view.restart()
     for id_, note in enumerate(["5", "6", "six", "5"], 1):
         view.put(ORDERS, 1, id=id_, note=note)
@@ -181,9 +184,9 @@ def test_an_image_without_a_key_in_the_view_is_left_out(
 
 
 def test_a_row_that_a_condition_fails_for_waits_and_all_others_are_written(
-    quickly: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    view = MirroredView(quickly, tmp_path, monkeypatch, WORTH, tables=(ORDERS, SHARES))
+    view = MirroredView(spark, tmp_path, monkeypatch, WORTH, tables=(ORDERS, SHARES))
     view.restart()
     view.put(SHARES, 1, id=1, parts=2)
     view.put(SHARES, 1, id=2, parts=0)
@@ -203,9 +206,9 @@ def test_a_row_that_a_condition_fails_for_waits_and_all_others_are_written(
 
 
 def test_an_older_copy_of_the_state_is_refused_during_a_replay_as_well(
-    quickly: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    view = MirroredView(quickly, tmp_path, monkeypatch, JOINED)
+    view = MirroredView(spark, tmp_path, monkeypatch, JOINED)
     view.restart()
     begun(view)
     view.group = view.end()  # what it ever was at: beside where it went back to

@@ -23,10 +23,10 @@ KEYED = "select label as code, count(*)::int as token from coded group by label"
 
 @pytest.fixture
 def setting(
-    postgres: str, quickly: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    postgres: str, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[Setting]:
     with fresh_database(postgres) as source, fresh_database(postgres) as state:
-        made = Setting(source, state, quickly, tmp_path, SQL)
+        made = Setting(source, state, spark, tmp_path, SQL)
         made.mirrors.execute(
             "create type label as enum ('a', 'b')",
             "alter table coded add label label not null default 'a'",

@@ -30,10 +30,10 @@ from tests.support.waiting import wait_until
 
 @pytest.fixture
 def setting(
-    postgres: str, quickly: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    postgres: str, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[Setting]:
     with fresh_database(postgres) as source, fresh_database(postgres) as state:
-        made = Setting(source, state, quickly, tmp_path)
+        made = Setting(source, state, spark, tmp_path)
         monkeypatch.setattr(
             mirrored_tables, "read_table_versions", lambda *_: {TABLE: made.mirrors.versions}
         )

@@ -29,7 +29,6 @@ from tests.support.commands.deployment import Deployment, done
 from tests.support.events.batches import Feed, batch_rows, delete, upsert
 from tests.support.servers.lent_jvm import Lender
 from tests.support.servers.s3 import KEY, REGION, S3, SECRET, s3_in
-from tests.support.servers.spark import quick
 from tests.support.servers.stores import LSN, items
 
 if TYPE_CHECKING:
@@ -48,7 +47,6 @@ def s3(
     with (
         s3_in(tmp_path_factory.mktemp("s3"), guardian) as server,
         pytest.MonkeyPatch.context() as patched,
-        quick(spark),
     ):
         for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_PROFILE"):
             patched.delenv(name, raising=False)

@@ -57,7 +57,7 @@ def held(spark: SparkSession, home: Path, view: str, *names: str) -> list[tuple[
 
 
 def test_the_history_of_a_stream_is_kept_over_an_older_checkpoint(
-    quickly: SparkSession, log: Log, tmp_path: Path
+    spark: SparkSession, log: Log, tmp_path: Path
 ) -> None:
     """Every change once, those of a parked key when its letters are applied."""
     sql = "select id, body, n from t where n > 0"
@@ -73,13 +73,13 @@ def test_the_history_of_a_stream_is_kept_over_an_older_checkpoint(
         v2(8, 3, row(5, PLACEHOLDER, n=1), "u"),  # of a value that nobody has
         v2(8, 4, row(6, PLACEHOLDER, n=1), "u"),
     )
-    assert apply_now(quickly, config) == {}
+    assert apply_now(spark, config) == {}
     log.write(snapshot(4, row(5, "read", n=0), V2.schema_id()))  # and here it is, behind it
     log.write(v2(9, 2, row(5, PLACEHOLDER, n=2), "u"))
     log.write(v2(9, 3, row(6, PLACEHOLDER, n=2), "u"))
     log.write(*delete(9, 4, row(6, None, n=None), V2.schema_id()), v2(9, 5, row(6, "new", n=1)))
-    assert apply_now(quickly, config) == {}
-    outcome = retry(quickly, config, "versions", None)
+    assert apply_now(spark, config) == {}
+    outcome = retry(spark, config, "versions", None)
     assert ([names(one) for one in outcome.settled], outcome.left) == (['{"id":5}'] * 3, {})
     state = tmp_path / "state"
     shutil.copytree(state, tmp_path / "kept")
@@ -90,12 +90,12 @@ def test_the_history_of_a_stream_is_kept_over_an_older_checkpoint(
         truncate(12, 1, V2.schema_id()),
         v2(13, 1, row(4, "again", n=1)),
     )
-    assert apply_now(quickly, config) == {}
+    assert apply_now(spark, config) == {}
     shutil.rmtree(state)
     shutil.copytree(tmp_path / "kept", state)
     log.write(v2(14, 1, row(4, "again", n=2), "u"))
-    assert apply_now(quickly, config) == {}
-    assert held(quickly, tmp_path, "versions", "id", "__commit_lsn", "body", "n", "__to_lsn",
+    assert apply_now(spark, config) == {}
+    assert held(spark, tmp_path, "versions", "id", "__commit_lsn", "body", "n", "__to_lsn",
                 "__current") == [
         (1, 5, "long", 1, 6, False), (1, 6, "long", 2, 6, False), (1, 6, "long", 3, 9, False),
         (1, 9, "long", 4, 10, False), (2, 7, "b", 1, 8, False), (4, 11, "d", 1, 12, False),
@@ -105,14 +105,14 @@ def test_the_history_of_a_stream_is_kept_over_an_older_checkpoint(
 
 
 def test_a_history_begins_with_a_snapshot_and_is_not_given_up_unasked(
-    quickly: SparkSession, table: Table, tmp_path: Path
+    spark: SparkSession, table: Table, tmp_path: Path
 ) -> None:
     lake = Delta(kind="delta", path=str(tmp_path / "lake"))
-    setting = Setting(quickly, table, lake, tmp_path)
+    setting = Setting(spark, table, lake, tmp_path)
     setting.declare("select * from t", history="log")
 
     def logged() -> list[tuple[Any, ...]]:
-        return held(quickly, tmp_path, setting.view, "id", "__commit_lsn", "__op", "body")
+        return held(spark, tmp_path, setting.view, "id", "__commit_lsn", "__op", "body")
 
     table.write(row(1, "of before"), row(1, "a"), row(2, "b"))  # 1008, 1016, 1024
     setting.snapshots.while_read = lambda: table.write(row(3, "meanwhile"))  # read at 1032
@@ -128,7 +128,7 @@ def test_a_history_begins_with_a_snapshot_and_is_not_given_up_unasked(
     with pytest.raises(ViewError, match=r"has history since generation 1, .*--new-history"):
         build(setting.kit())
     other = Delta(kind="delta", path=str(tmp_path / "other"))
-    elsewhere = Setting(quickly, table, other, tmp_path)
+    elsewhere = Setting(spark, table, other, tmp_path)
     with pytest.raises(ViewError, match="has history since generation 1"):
         build(elsewhere.kit())
     elsewhere.broker.close()
@@ -159,7 +159,7 @@ def written(of: Relation, lsn: int, op: str = "c", **values: int) -> Record:
 
 
 def test_wider_types_and_more_columns_are_applied_and_others_stop_that_view_alone(
-    quickly: SparkSession, log: Log, tmp_path: Path
+    spark: SparkSession, log: Log, tmp_path: Path
 ) -> None:
     config = configured(
         log, tmp_path,
@@ -168,42 +168,42 @@ def test_wider_types_and_more_columns_are_applied_and_others_stop_that_view_alon
     )  # fmt: skip
     log.describe(NARROW)
     log.write(written(NARROW, 5, id=1, n=1), written(NARROW, 5, id=2, n=2))
-    assert apply_now(quickly, config) == {}
+    assert apply_now(spark, config) == {}
     log.describe(WIDE)
     log.write(
         written(WIDE, 6, "u", id=1, n=1 << 40, more=7), written(WIDE, 7, id=1 << 41, n=3, more=8)
     )
-    assert apply_now(quickly, config) == {}
+    assert apply_now(spark, config) == {}
     rows = [(1, 1 << 40, 7), (2, 2, None), (1 << 41, 3, 8)]
-    assert held(quickly, tmp_path, "v", "id", "n", "more") == rows
-    assert held(quickly, tmp_path, "kept", "id", "n", "more", "__current") == sorted(
+    assert held(spark, tmp_path, "v", "id", "n", "more") == rows
+    assert held(spark, tmp_path, "kept", "id", "n", "more", "__current") == sorted(
         [(1, 1, None, False), *((*one, True) for one in rows)], key=str
     )
     log.describe(NARROW_AGAIN)
     log.write(written(NARROW_AGAIN, 8, id=9, n=9, more=9))
-    failed = apply_now(quickly, config)
+    failed = apply_now(spark, config)
     assert sorted(failed) == ["kept", "v"]
     assert "view v: the store holds n bigint, now int" in str(failed["v"])
-    assert held(quickly, tmp_path, "other", "id") == [(1,), (2,), (9,), (1 << 41,)]
+    assert held(spark, tmp_path, "other", "id") == [(1,), (2,), (9,), (1 << 41,)]
 
 
 def test_a_table_has_no_deletion_vectors_unless_they_are_asked_for(
-    quickly: SparkSession, log: Log, tmp_path: Path
+    spark: SparkSession, log: Log, tmp_path: Path
 ) -> None:
     """Also behind updates and deletes: of few rows, and of more than the driver merges."""
     sql = {"sql": "select id, body from t"}
     config = configured(log, tmp_path, v=sql, marked={**sql, "deletion_vectors": True})
     log.describe(V1)
     log.write(*(v1(1, i, row(i, "first")) for i in range(FEW_ROWS + 100)))
-    assert apply_now(quickly, config) == {}
+    assert apply_now(spark, config) == {}
     log.write(v1(2, 1, row(1, "few"), "u"), *delete(2, 2, row(2, None), V1.schema_id()))
-    assert apply_now(quickly, config) == {}
+    assert apply_now(spark, config) == {}
     log.write(*(v1(3, i, row(i, "many"), "u") for i in range(100, FEW_ROWS + 100)))
     log.write(*delete(4, 1, row(3, None), V1.schema_id()))
-    assert apply_now(quickly, config) == {}
+    assert apply_now(spark, config) == {}
     expected = {i: "first" if i < 100 else "many" for i in range(FEW_ROWS + 100)} | {1: "few"}
     del expected[2], expected[3]
-    assert dict(held(quickly, tmp_path, "v", "id", "body")) == expected
+    assert dict(held(spark, tmp_path, "v", "id", "body")) == expected
     plain, marked = (DeltaTable(str(tmp_path / "lake" / view)) for view in ("v", "marked"))
     features = plain.protocol().reader_features or []
     assert "deletionVectors" not in features

@@ -70,7 +70,7 @@ class Views:
 
 
 @pytest.fixture
-def views(quickly: SparkSession, log: Log, request: pytest.FixtureRequest, tmp_path: Path) -> Views:
+def views(spark: SparkSession, log: Log, request: pytest.FixtureRequest, tmp_path: Path) -> Views:
     log.describe(V2)
     stores = {name: kind.make(request, tmp_path / "lake") for name, kind in KINDS.items()}
     found = {
@@ -85,7 +85,7 @@ def views(quickly: SparkSession, log: Log, request: pytest.FixtureRequest, tmp_p
         "views": found,
         "apply": {"state": str(tmp_path / "state"), "retry_s": 30},
     })  # fmt: skip
-    return Views(quickly, log, config)
+    return Views(spark, log, config)
 
 
 def late(id_: int, lsn: int = 100) -> tuple[Record, Record]:

@@ -35,8 +35,8 @@ def offsets(changes: DataFrame) -> list[int]:
     return sorted(row["offset"] for row in changes.collect())
 
 
-def test_each_record_is_read_a_few_times_however_many_batches_ask(quickly: SparkSession) -> None:
-    topic = Topic(quickly, [snapshot(10, {"id": i}) for i in range(960)])
+def test_each_record_is_read_a_few_times_however_many_batches_ask(spark: SparkSession) -> None:
+    topic = Topic(spark, [snapshot(10, {"id": i}) for i in range(960)])
     for place in range(9, 960, 10):
         topic.records[place] = event(20 + place, 1, {"id": place}, "u")
     earlier = EarlierChanges(topic.between)
@@ -50,19 +50,19 @@ def test_each_record_is_read_a_few_times_however_many_batches_ask(quickly: Spark
 
 
 def test_rows_of_snapshots_and_tombstones_are_left_out_and_nothing_else(
-    quickly: SparkSession,
+    spark: SparkSession,
 ) -> None:
     of_table, read = event(30, 1, {"id": 1, "op": "r"}), snapshot(10, {"id": 1, "op": "u"})
     said = event(40, 1, {"id": 1, "body": '{"op":"r"}'}, "u")
-    topic = Topic(quickly, [read, of_table, said, *delete(50, 1, {"id": 1})])
+    topic = Topic(spark, [read, of_table, said, *delete(50, 1, {"id": 1})])
     earlier = EarlierChanges(topic.between)
     assert offsets(earlier.before({0: 5})) == [1, 2, 3]
     assert offsets(earlier.before({0: 2})) == [1], "a checkpoint that was set back"
     assert offsets(earlier.before({})) == [], "the first batch"
 
 
-def test_what_is_kept_is_released_when_nobody_asks_for_it(quickly: SparkSession) -> None:
-    clock, topic = Time(), Topic(quickly, [event(30, 1, {"id": 1})])
+def test_what_is_kept_is_released_when_nobody_asks_for_it(spark: SparkSession) -> None:
+    clock, topic = Time(), Topic(spark, [event(30, 1, {"id": 1})])
     earlier = EarlierChanges(topic.between, clock)
     held = earlier.before({0: 1})
     assert held.storageLevel.useDisk
@@ -76,8 +76,8 @@ def test_what_is_kept_is_released_when_nobody_asks_for_it(quickly: SparkSession)
     assert offsets(earlier.before({0: 1})) == [0]
 
 
-def test_a_key_is_the_same_under_new_names_of_its_columns(quickly: SparkSession) -> None:
+def test_a_key_is_the_same_under_new_names_of_its_columns(spark: SparkSession) -> None:
     old = [event(20, i, {"id": i, "part": "a"}, key=("id", "part")) for i in (1, 2)]
     new = event(90, 1, {"nr": 1, "of": "a"}, "u", key=("nr", "of"))
-    batch, before = kafka_frame(quickly, [new], 2), kafka_frame(quickly, old)
+    batch, before = kafka_frame(spark, [new], 2), kafka_frame(spark, old)
     assert offsets(with_earlier(batch, before)) == [0, 2]

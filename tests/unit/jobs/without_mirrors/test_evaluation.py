@@ -67,9 +67,9 @@ class Batches:
 
 @pytest.mark.parametrize("killed", [False, True])
 def test_a_partition_that_lags_behind_a_truncate_asks_for_no_removed_values(
-    quickly: SparkSession, tmp_path: Path, killed: bool
+    spark: SparkSession, tmp_path: Path, killed: bool
 ) -> None:
-    batches = Batches(quickly, tmp_path, "select id, body, n from t")
+    batches = Batches(spark, tmp_path, "select id, body, n from t")
     batches.apply(event(10, 1, {"id": 1, "body": "large", "n": 1}))
     batches.apply(truncate(30, 1))
     if killed:
@@ -81,9 +81,9 @@ def test_a_partition_that_lags_behind_a_truncate_asks_for_no_removed_values(
 
 
 def test_rows_around_a_truncate_of_their_own_batch_are_told_apart(
-    quickly: SparkSession, tmp_path: Path
+    spark: SparkSession, tmp_path: Path
 ) -> None:
-    batches = Batches(quickly, tmp_path, "select id, body, n from t")
+    batches = Batches(spark, tmp_path, "select id, body, n from t")
     batches.apply(event(10, 1, {"id": 1, "body": "held"}), event(10, 2, {"id": 2, "body": "held"}))
     batches.apply(
         event(20, 1, {"id": 1, "body": PLACEHOLDER}, "u"),
@@ -94,8 +94,8 @@ def test_rows_around_a_truncate_of_their_own_batch_are_told_apart(
     assert batches.live() == {4: "after, in its transaction"}
 
 
-def test_a_new_checkpoint_knows_nothing_of_truncates(quickly: SparkSession, tmp_path: Path) -> None:
-    batches = Batches(quickly, tmp_path, "select id, body, n from t")
+def test_a_new_checkpoint_knows_nothing_of_truncates(spark: SparkSession, tmp_path: Path) -> None:
+    batches = Batches(spark, tmp_path, "select id, body, n from t")
     batches.apply(truncate(30, 1))
     (tmp_path / "v" / "checkpoint").rmdir()
     batches.restart()
@@ -104,9 +104,9 @@ def test_a_new_checkpoint_knows_nothing_of_truncates(quickly: SparkSession, tmp_
 
 
 def test_only_a_store_made_just_now_needs_no_deletes_of_snapshot_rows(
-    quickly: SparkSession, tmp_path: Path
+    spark: SparkSession, tmp_path: Path
 ) -> None:
-    batches = Batches(quickly, tmp_path, "select id, body from t where n > 0")
+    batches = Batches(spark, tmp_path, "select id, body from t where n > 0")
     rows = [snapshot(10, {"id": 1, "body": "in", "n": 1}), snapshot(10, {"id": 2, "n": 0})]
     batches.apply(*rows)
     assert set(batches.sink.rows) == {(1,)}
@@ -134,10 +134,10 @@ def put(lsn: int, id_: int, body: str = PLACEHOLDER, n: int = 1) -> Record:
     ],
 )
 def test_a_late_row_of_a_snapshot_has_no_say_on_values_of_newer_ones(
-    quickly: SparkSession, tmp_path: Path, sql: str, shown: str, killed: bool
+    spark: SparkSession, tmp_path: Path, sql: str, shown: str, killed: bool
 ) -> None:
     """Whether the newer row is in the store, or WHERE left it out, or another value is there."""
-    batches = Batches(quickly, tmp_path, sql)
+    batches = Batches(spark, tmp_path, sql)
     batches.apply(put(90, 1, "of 90", 0), put(91, 4, "of 91"))
     if killed:
         batches.restart()
@@ -152,9 +152,9 @@ def test_a_late_row_of_a_snapshot_has_no_say_on_values_of_newer_ones(
 
 
 def test_rows_that_a_generation_was_filled_with_are_newer_than_late_ones(
-    quickly: SparkSession, tmp_path: Path
+    spark: SparkSession, tmp_path: Path
 ) -> None:
-    batches = Batches(quickly, tmp_path, "select id, body, n from t")
+    batches = Batches(spark, tmp_path, "select id, body, n from t")
     batches.apply(put(90, 1, "of 90"))
     batches.restart(Beginning({}, 95, 95))
     batches.apply(read(50, 1, "of 50"), put(100, 1))
@@ -162,9 +162,9 @@ def test_rows_that_a_generation_was_filled_with_are_newer_than_late_ones(
 
 
 def test_what_is_newer_than_all_before_it_is_given_to_the_store_at_once(
-    quickly: SparkSession, tmp_path: Path
+    spark: SparkSession, tmp_path: Path
 ) -> None:
-    batches = Batches(quickly, tmp_path, "select id, body, n from t")
+    batches = Batches(spark, tmp_path, "select id, body, n from t")
     batches.apply(read(50, 1, "of 50"), read(50, 2, "of 50"))
     batches.apply(read(50, 3, "of 50"), put(100, 3))
     batches.apply(read(50, 4, "of 50"), put(110, 4))
@@ -173,10 +173,10 @@ def test_what_is_newer_than_all_before_it_is_given_to_the_store_at_once(
 
 
 def test_a_process_learns_once_what_was_applied_before_it(
-    quickly: SparkSession, tmp_path: Path
+    spark: SparkSession, tmp_path: Path
 ) -> None:
     """A batch with late rows that follows another one is evaluated once less."""
-    batches = Batches(quickly, tmp_path, "select id, body, n from t where n > 0")
+    batches = Batches(spark, tmp_path, "select id, body, n from t where n > 0")
     batches.apply(put(90, 1, "of 90"))
     batches.restart()
     batches.apply(read(95, 2, "of 95"), put(100, 2))
@@ -197,9 +197,9 @@ def test_a_process_learns_once_what_was_applied_before_it(
 
 
 def test_a_row_that_has_expired_does_not_come_back_as_it_was(
-    quickly: SparkSession, tmp_path: Path
+    spark: SparkSession, tmp_path: Path
 ) -> None:
-    batches = Batches(quickly, tmp_path, "select id, body, n from t")
+    batches = Batches(spark, tmp_path, "select id, body, n from t")
     forgotten = ForgottenDeletes(0.0, None)
     batches.restart(None, Returning(("id",), batches.rows_before, forgotten, 0.0, expires=True))
     batches.apply(put(90, 1, "of 90"), put(90, 2, "of 90"), read(50, 3, "of 50"))

@@ -221,10 +221,10 @@ def wanted(history: str, story: Story) -> list[tuple[Any, ...]]:
 
 @pytest.mark.parametrize(("history", "seed"), [("log", 1), ("scd2", 2)])
 def test_folded_at_any_lsn_it_is_what_the_source_was(
-    history: str, seed: int, quickly: SparkSession, tmp_path: Path
+    history: str, seed: int, spark: SparkSession, tmp_path: Path
 ) -> None:
     story, random = Story(seed), Random(seed)
-    view = View(quickly, tmp_path, history)
+    view = View(spark, tmp_path, history)
     stops: list[tuple[int, ...]] = [(0, 0)]
     ends = tuple(map(len, story.partitions))
     for checkpoint, batches in ((0, 2), (1, TRANSACTIONS)):

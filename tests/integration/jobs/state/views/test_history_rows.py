@@ -19,9 +19,9 @@ from tests.support.views.history_setting import KINDS, SQL, HistorySetting, Tabl
 
 
 @pytest.fixture
-def setting(postgres: str, quickly: SparkSession, tmp_path: Path) -> Iterator[HistorySetting]:
+def setting(postgres: str, spark: SparkSession, tmp_path: Path) -> Iterator[HistorySetting]:
     with fresh_database(postgres) as source, fresh_database(postgres) as state:
-        made = HistorySetting(source, state, quickly, tmp_path / "lake")
+        made = HistorySetting(source, state, spark, tmp_path / "lake")
         yield made
         made.close()
 

@@ -66,11 +66,11 @@ def both(database: str) -> Iterator[Both]:
 
 
 @pytest.mark.parametrize("kind", KEYS)
-def test_ids_and_names_are_those_of_spark(both: Both, quickly: SparkSession, kind: str) -> None:
+def test_ids_and_names_are_those_of_spark(both: Both, spark: SparkSession, kind: str) -> None:
     both.table([kind, kind], [[value, value] for value in KEYS[kind]])
     view = both.view(SELECT)
     columns = both.columns(SELECT)
-    rows = both.rows(quickly, view).orderBy("id").coalesce(1)
+    rows = both.rows(spark, view).orderBy("id").coalesce(1)
     by_spark, found = [], []
     for key in (("v0",), ("v0", "id"), ("id", "v0", "v1")):
         for shape in SHAPES:
@@ -92,14 +92,14 @@ DECLARED: list[dict[str, Any]] = [
 
 @pytest.mark.parametrize("more", DECLARED, ids=str)
 def test_shapes_of_redis_are_the_same(
-    both: Both, quickly: SparkSession, redis_server: str, source_name: str, more: dict[str, Any]
+    both: Both, spark: SparkSession, redis_server: str, source_name: str, more: dict[str, Any]
 ) -> None:
     store = Redis(kind="redis", url=redis_server)
     rows: list[list[str | None]]
     rows = [["a", "1.5", "t", "2024-02-29"], [None, "NaN", "f", None], ["ü", None, None, None]]
     both.table(["text", "float8", "bool", "date"], rows)
     declared = View(store="cache", key=("id",), sql="select 1", **more)
-    one, other = write_both(both, store, quickly, source_name, declared)
+    one, other = write_both(both, store, spark, source_name, declared)
     assert held(store, one) == held(store, other)
 
 
@@ -234,7 +234,7 @@ UNFIT = [
 
 @pytest.mark.parametrize(("kind", "value"), UNFIT)
 def test_what_no_view_holds_is_refused_on_both_ways(
-    both: Both, quickly: SparkSession, kind: str, value: str
+    both: Both, spark: SparkSession, kind: str, value: str
 ) -> None:
     both.table([kind], [[value], [None]])
     made = both.made(both.form(SELECT), SELECT)
@@ -242,7 +242,7 @@ def test_what_no_view_holds_is_refused_on_both_ways(
     assert "'v0'" in made.unfit[0].cause
     assert [one.id for one in made.written] == ["2"]
     with pytest.raises(Exception, match="a value that"):
-        both.rows(quickly, both.view(SELECT)).collect()
+        both.rows(spark, both.view(SELECT)).collect()
 
 
 def test_unfit_rows_are_told_when_the_others_are_written(

@@ -60,7 +60,7 @@ def conn(database: str) -> Iterator[Connection]:
 
 @pytest.mark.parametrize("name", VIEWS)
 def test_documents_are_those_of_spark(
-    both: Both, conn: Connection, quickly: SparkSession, name: str
+    both: Both, conn: Connection, spark: SparkSession, name: str
 ) -> None:
     key, select = VIEWS[name]
     columns, view = columns_known(conn, key, select), maintained(both, key, select)
@@ -68,7 +68,7 @@ def test_documents_are_those_of_spark(
     found = made(conn, DocumentForm(DocumentSql(columns, key, Shape())), select)
     assert not found.unfit
     documents = sorted(map(comparable, found.written))
-    assert documents == sorted(map(comparable, by_spark(both, quickly, view)))
+    assert documents == sorted(map(comparable, by_spark(both, spark, view)))
     assert documents
 
 
@@ -76,7 +76,7 @@ def test_documents_are_those_of_spark(
 def test_stores_hold_the_same(
     both: Both,
     conn: Connection,
-    quickly: SparkSession,
+    spark: SparkSession,
     store: Store,
     source_name: str,
     name: str,
@@ -85,10 +85,10 @@ def test_stores_hold_the_same(
     columns, view = columns_known(conn, key, select), maintained(both, key, select)
     form = form_of_store(store, columns, key, None)
     one, other = f"{source_name}_s", f"{source_name}_r"
-    by_rows, by_frame = (open_sink(store, v, quickly) for v in (other, one))
+    by_rows, by_frame = (open_sink(store, v, spark) for v in (other, one))
     for sink in (by_rows, by_frame):
         sink.prepare(spark_columns(columns), key)
-    by_frame.apply(rows_of(both, quickly, view), Batch(one, "g", 1, 100))
+    by_frame.apply(rows_of(both, spark, view), Batch(one, "g", 1, 100))
     assert isinstance(by_rows, RowSink)
     by_rows.write_rows(made(conn, form, select), Batch(other, "g", 1, 100))
     assert held(store, one) == held(store, other)

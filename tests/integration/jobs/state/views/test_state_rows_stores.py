@@ -139,9 +139,9 @@ def same(twice: Twice) -> None:
 
 
 def test_a_batch_leaves_the_same(
-    both: Both, store: Store, quickly: SparkSession, source_name: str
+    both: Both, store: Store, spark: SparkSession, source_name: str
 ) -> None:
-    twice = Twice(both, store, quickly, source_name)
+    twice = Twice(both, store, spark, source_name)
     twice.prepare()
     twice.apply()
     same(twice)
@@ -149,13 +149,13 @@ def test_a_batch_leaves_the_same(
 
 
 def test_a_load_leaves_the_same(
-    both: Both, store: Store, quickly: SparkSession, source_name: str
+    both: Both, store: Store, spark: SparkSession, source_name: str
 ) -> None:
-    twice = Twice(both, store, quickly, source_name)
-    rows = twice.both.rows(quickly, twice.view)
+    twice = Twice(both, store, spark, source_name)
+    rows = twice.both.rows(spark, twice.view)
     made = twice.both.made(twice.form, SELECT)
     for view, loaded in ((twice.by_spark, rows), (twice.by_rows, [made])):
-        stored = open_generations(store, view, quickly)
+        stored = open_generations(store, view, spark)
         stored.load(1, loaded, twice.columns, twice.key)
         stored.switch(1)
         stored.close()

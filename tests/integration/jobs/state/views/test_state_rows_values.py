@@ -45,7 +45,7 @@ def both(postgres: str) -> Iterator[Both]:
 
 @pytest.mark.parametrize("group", GROUPS, ids=[",".join(n for n, _ in g) for g in GROUPS])
 def test_documents_are_those_that_spark_makes_of_events(
-    both: Both, quickly: SparkSession, group: list[tuple[str, st.SearchStrategy[str]]]
+    both: Both, spark: SparkSession, group: list[tuple[str, st.SearchStrategy[str]]]
 ) -> None:
     row = st.tuples(*[st.none() | values for _, values in group])
 
@@ -64,7 +64,7 @@ def test_documents_are_those_that_spark_makes_of_events(
         gone = ", ".join(unfit) or "0"
         both.query(f"delete from public.t where id in ({gone}) returning id")
         kinds = {f"v{i}": name for i, (name, _) in enumerate(group)} | {"id": "int4"}
-        wanted = by_spark(both, quickly)
+        wanted = by_spark(both, spark)
         for one, other in zip(told(both, form), wanted, strict=True):
             assert differing(one, other, kinds) == []
 

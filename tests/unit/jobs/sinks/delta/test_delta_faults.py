@@ -62,9 +62,9 @@ def no_room(spark: SparkSession) -> Iterator[None]:
 
 @pytest.mark.parametrize("history", ["", "log"])
 def test_an_empty_table_that_was_removed_is_not_made_by_its_first_rows(
-    history: str, quickly: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    history: str, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    feed = opened(quickly, tmp_path, history)
+    feed = opened(spark, tmp_path, history)
     rows = batch(feed, upsert(5, id=1, name="a"))
 
     def away(*_: object) -> None:
@@ -84,25 +84,25 @@ def test_an_empty_table_that_was_removed_is_not_made_by_its_first_rows(
 
 
 def test_without_room_a_batch_is_to_be_tried_again_and_the_table_is_as_it_was(
-    quickly: SparkSession, tmp_path: Path
+    spark: SparkSession, tmp_path: Path
 ) -> None:
-    feed = opened(quickly, tmp_path)
+    feed = opened(spark, tmp_path)
     # Java unpacks libraries when it first writes: for that there has to be room.
     write(feed, 1, batch(feed, upsert(5, id=1, name="a")), by_spark=True)
     rows = batch(feed, upsert(6, id=1, name="b"), upsert(6, 2, id=2, name=LONG))
     more = batch(feed, upsert(7, id=1, name=LONG), upsert(7, 2, id=3, name="c"))
     said = rf"view v: Delta table {tmp_path}/v: no disk space \(File too large\). Free space on"
-    with no_room(quickly):
+    with no_room(spark):
         for by_spark in (False, True):
             with pytest.raises(RetryableError, match=said):
                 write(feed, 2, rows, by_spark)
         assert feed.values("name") == {1: "a"}
     write(feed, 2, rows, by_spark=True)
-    with no_room(quickly), pytest.raises(RetryableError, match=said):
+    with no_room(spark), pytest.raises(RetryableError, match=said):
         write(feed, 3, more)
     assert feed.values("name") == {1: "b", 2: LONG}
     write(feed, 3, more)
-    read = quickly.read.format("delta").load(f"{tmp_path}/v").collect()
+    read = spark.read.format("delta").load(f"{tmp_path}/v").collect()
     whole = {1: LONG, 2: LONG, 3: "c"}
     assert {row["id"]: row["name"] for row in read} == feed.values("name") == whole
     shutil.rmtree(tmp_path / "v")
@@ -112,12 +112,12 @@ def test_without_room_a_batch_is_to_be_tried_again_and_the_table_is_as_it_was(
 
 
 def test_a_row_that_the_table_refuses_is_no_full_disk_whatever_it_says(
-    quickly: SparkSession, tmp_path: Path
+    spark: SparkSession, tmp_path: Path
 ) -> None:
     """Delta quotes it, each value at the end of a line."""
-    feed = opened(quickly, tmp_path)
+    feed = opened(spark, tmp_path)
     write(feed, 1, batch(feed, upsert(5, id=1, name="a")), by_spark=True)
-    quickly.sql(f"alter table delta.`{tmp_path}/v` add constraint short check (length(name) < 9)")
+    spark.sql(f"alter table delta.`{tmp_path}/v` add constraint short check (length(name) < 9)")
     rows = batch(feed, upsert(6, id=2, name="x: No space left on device"))
     with pytest.raises(SinkError, match="DELTA_VIOLATE_CONSTRAINT"):
         write(feed, 2, rows, by_spark=True)

@@ -101,10 +101,10 @@ STORY = [
 
 @pytest.mark.parametrize("history", HISTORIES)
 def test_every_change_appears_once_whatever_comes_again(
-    history: str, quickly: SparkSession, tmp_path: Path
+    history: str, spark: SparkSession, tmp_path: Path
 ) -> None:
     """By Spark and here in turns; here alone: ``test_delta_history_small``."""
-    one = History(quickly, tmp_path, history, by_spark=True)
+    one = History(spark, tmp_path, history, by_spark=True)
     one.apply(*STORY[:9], STORY[3])  # one of them twice
     assert one.rows() == expected(history, STORY[:9])
     assert one.current() == {2: "back"}
@@ -126,10 +126,10 @@ def test_every_change_appears_once_whatever_comes_again(
         one.opened({"log": "scd2", "scd2": "log"}[history])
 
 
-def test_versions_that_ended_long_ago_may_be_deleted(quickly: SparkSession, tmp_path: Path) -> None:
-    one = History(quickly, tmp_path, "scd2")
+def test_versions_that_ended_long_ago_may_be_deleted(spark: SparkSession, tmp_path: Path) -> None:
+    one = History(spark, tmp_path, "scd2")
     one.apply(*STORY)
-    quickly.sql(f"delete from delta.`{tmp_path}/v` where __valid_to < '{naive(14)}'")
+    spark.sql(f"delete from delta.`{tmp_path}/v` where __valid_to < '{naive(14)}'")
     left = [row for row in expected("scd2", STORY) if row[5] is None or row[5] >= 14]
     assert one.rows() == left
     one.restart(0)
@@ -138,8 +138,8 @@ def test_versions_that_ended_long_ago_may_be_deleted(quickly: SparkSession, tmp_
     assert one.rows() == [row for row in whole if row[5] is None or row[5] >= 14]
 
 
-def test_a_value_that_nobody_has_is_refused(quickly: SparkSession, tmp_path: Path) -> None:
-    one = History(quickly, tmp_path, "log")
+def test_a_value_that_nobody_has_is_refused(spark: SparkSession, tmp_path: Path) -> None:
+    one = History(spark, tmp_path, "log")
     one.apply(Event(5, "c", 1, "a"))
     with pytest.raises(RowsUnfitError) as refused:
         one.apply(Event(6, "u", 1), Event(7, "u", 1, "back", None), Event(7, "u", 9, "x", None))
@@ -149,12 +149,12 @@ def test_a_value_that_nobody_has_is_refused(quickly: SparkSession, tmp_path: Pat
 
 @pytest.mark.parametrize("history", HISTORIES)
 def test_what_nobody_has_of_before_a_row_was_read_is_left_out(
-    history: str, quickly: SparkSession, tmp_path: Path
+    history: str, spark: SparkSession, tmp_path: Path
 ) -> None:
     """A table joins the stream: its rows are read later than the first changes come, or sooner."""
     read = Event(30, "r", 1, "read", "long", 0)
     of_before, behind = Event(15, "u", 1, "early", None), Event(31, "u", 1, "late", None)
-    one = History(quickly, tmp_path, history)
+    one = History(spark, tmp_path, history)
     one.apply(read)
     one.apply(of_before, behind, Event(15, "u", 2, "both", None), Event(16, "r", 2, "two", "x", 0))
     whole = expected(history, [read, behind, Event(16, "r", 2, "two", "x", 0)])

@@ -16,7 +16,6 @@ from pyspark.sql import SparkSession
 from cdc.errors import RetryableError
 from jobs.sinks.contract import Batch
 from tests.support.events.history_events import Event, expected
-from tests.support.servers.spark import quick
 from tests.support.views.history_tables import Written, changes_of
 
 HISTORIES = ("log", "scd2")
@@ -114,22 +113,20 @@ def test_spark_reads_it_and_goes_on_with_it(one: Written) -> None:
     fourth = [Event(4, "u", 1, "l1", None), Event(4, "u", 3, "l3", "other", 2)]
     writers = [one.apply(*first), one.apply(*second)]
     one.by_spark(*third)
-    with quick(one.spark):
-        one.sink._of.table(one.spark).optimize().executeCompaction()
+    one.sink._of.table(one.spark).optimize().executeCompaction()
     writers.append(one.apply(*fourth))
     ends = "Headwater" if one.history == "scd2" else "delta-rs"
     assert writers == ["delta-rs", ends, ends]
     wanted = expected(one.history, [*first, *second, *third, *fourth])
     assert one.rows() == wanted
-    with quick(one.spark):
-        table = one.spark.read.format("delta").load(str(one.home / "v"))
-        assert table.count() == len(wanted)
-        assert {row.key[0]: row.values["name"] for row in one.sink.scan()} == {
-            1: "l1", 3: "l3", **{id_: f"n{id_}" for id_ in range(4, 9)},
-        }  # fmt: skip
-        one.by_spark(Event(9, "u", 5, "last", None))
-        one.number -= 1
-        assert one.apply(Event(9, "u", 6, "not again", None)) == "", "the number is taken"
+    table = one.spark.read.format("delta").load(str(one.home / "v"))
+    assert table.count() == len(wanted)
+    assert {row.key[0]: row.values["name"] for row in one.sink.scan()} == {
+        1: "l1", 3: "l3", **{id_: f"n{id_}" for id_ in range(4, 9)},
+    }  # fmt: skip
+    one.by_spark(Event(9, "u", 5, "last", None))
+    one.number -= 1
+    assert one.apply(Event(9, "u", 6, "not again", None)) == "", "the number is taken"
 
 
 def test_the_log_is_kept_short_and_forgets_nothing(one: Written) -> None:
@@ -151,11 +148,10 @@ def test_the_log_is_kept_short_and_forgets_nothing(one: Written) -> None:
     assert one.apply(Event(30, "u", 1, "m", None), Event(30, "d", 2, ordinal=2)) != ""
     events += [Event(30, "u", 1, "m", None), Event(30, "d", 2, ordinal=2)]
     assert one.rows() == expected(one.history, events)
-    with quick(one.spark):
-        logs: Any = one.spark.sparkContext
-        logs._jvm.org.apache.spark.sql.delta.DeltaLog.clearCache()
-        table = one.spark.read.format("delta").load(str(one.home / "v"))
-        assert table.count() == len(one.rows())
+    logs: Any = one.spark.sparkContext
+    logs._jvm.org.apache.spark.sql.delta.DeltaLog.clearCache()
+    table = one.spark.read.format("delta").load(str(one.home / "v"))
+    assert table.count() == len(one.rows())
 
 
 def test_another_writer_is_noticed_and_the_batch_tried_again(
@@ -182,10 +178,10 @@ def test_another_writer_is_noticed_and_the_batch_tried_again(
 
 @pytest.mark.parametrize("step", ["vector", "rows", "before", "after"])
 def test_killed_between_any_two_steps_the_batch_is_there_once(
-    step: str, quickly: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    step: str, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Files that no commit has are nobody's; a commit counts, whoever did not learn of it."""
-    one = Written(quickly, tmp_path, "scd2")  # of a log delta-rs makes each commit
+    one = Written(spark, tmp_path, "scd2")  # of a log delta-rs makes each commit
     first = [Event(1, "c", 1, "a"), Event(1, "c", 2, "b", ordinal=2)]
     then = [Event(2, "u", 1, "A", None), Event(2, "d", 2, ordinal=2), Event(3, "c", 3, "c")]
     one.apply(*first)
@@ -210,8 +206,8 @@ def test_killed_between_any_two_steps_the_batch_is_there_once(
     assert one.apply(*then) == ("" if done else "Headwater")
     assert one.rows() == expected(one.history, [*first, *then])
     assert not list((one.home / "v" / "_delta_log").glob("*.tmp"))
-    one.sink._of.table(quickly).vacuum()
-    assert quickly.read.format("delta").load(str(tmp_path / "v")).count() == len(one.rows())
+    one.sink._of.table(spark).vacuum()
+    assert spark.read.format("delta").load(str(tmp_path / "v")).count() == len(one.rows())
 
 
 def test_upkeep_joins_the_files_of_small_batches(one: Written) -> None:

@@ -16,7 +16,6 @@ from jobs.batch.thresholds import FEW_BYTES, HISTORY_CHANGES
 from jobs.sinks.contract import Batch
 from tests.support.events.batches import with_control
 from tests.support.events.history_events import COLUMNS, Event, at, expected
-from tests.support.servers.spark import quick
 from tests.support.views.histories import rows_of
 from tests.support.views.history_tables import Written
 from tests.unit.jobs.sinks.delta.test_delta_small import VALUES, WIDE, comparable
@@ -43,12 +42,12 @@ def test_what_a_large_table_must_be_to_be_written_without_spark(
     settings: dict[str, Any],
     log: bool,
     scd2: bool,
-    quickly: SparkSession,
+    spark: SparkSession,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     for history, wanted in (("log", log), ("scd2", scd2)):
-        one = Written(quickly, tmp_path / history, history, **settings)
+        one = Written(spark, tmp_path / history, history, **settings)
         for count, held in ((1, wanted), (HISTORY_CHANGES + 1, False)):
             with monkeypatch.context() as patched:
                 patched.setattr(LARGE, -1)
@@ -60,9 +59,9 @@ def test_what_a_large_table_must_be_to_be_written_without_spark(
 
 @pytest.mark.parametrize("settings", [{"deletion_vectors": False}, {"change_data_feed": True}])
 def test_a_table_without_marks_is_written_anew_where_versions_end(
-    settings: dict[str, Any], quickly: SparkSession, tmp_path: Path
+    settings: dict[str, Any], spark: SparkSession, tmp_path: Path
 ) -> None:
-    one = Written(quickly, tmp_path, "scd2", **settings)
+    one = Written(spark, tmp_path, "scd2", **settings)
     events = [Event(1, "c", 1, "a"), Event(1, "c", 2, "b", ordinal=2)]
     assert one.apply(*events) == "delta-rs"
     more = [Event(2, "u", 1, "A", None), Event(3, "d", 2), Event(3, "c", 3, "c", ordinal=2)]
@@ -72,9 +71,9 @@ def test_a_table_without_marks_is_written_anew_where_versions_end(
 
 @pytest.mark.parametrize("history", ["log", "scd2"])
 def test_a_truncate_of_a_large_table_is_spark_s(
-    history: str, quickly: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    history: str, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    one = Written(quickly, tmp_path, history)
+    one = Written(spark, tmp_path, history)
     events = [Event(1, "c", id_, "a", ordinal=id_) for id_ in range(1, 4)]
     one.apply(*events)
     monkeypatch.setattr(LARGE, 0)
@@ -86,9 +85,9 @@ def test_a_truncate_of_a_large_table_is_spark_s(
 
 
 @pytest.mark.parametrize("history", ["log", "scd2"])
-def test_columns_come_and_go(history: str, quickly: SparkSession, tmp_path: Path) -> None:
+def test_columns_come_and_go(history: str, spark: SparkSession, tmp_path: Path) -> None:
     more = StructType([*COLUMNS]).add("n", LongType())
-    one = Written(quickly, tmp_path, history)
+    one = Written(spark, tmp_path, history)
     one.apply(Event(1, "c", 1, "a"), Event(1, "c", 2, "b", ordinal=2))
     one.columns, one.sink = more, one.opened_with(more)
     assert one.apply(Event(2, "u", 1, "A", None)) != ""
@@ -136,9 +135,9 @@ def wide(first_id: int) -> list[dict[str, Any]]:
     return rows
 
 
-def test_values_of_all_types_are_what_spark_writes(quickly: SparkSession, tmp_path: Path) -> None:
+def test_values_of_all_types_are_what_spark_writes(spark: SparkSession, tmp_path: Path) -> None:
     """In versions, which are written as the rows of a log are, and once more when they end."""
-    here, there = (Written(quickly, tmp_path / name, "scd2", WIDE) for name in ("here", "there"))
+    here, there = (Written(spark, tmp_path / name, "scd2", WIDE) for name in ("here", "there"))
     nothing = [name for name in WIDE.names if name != "id"]
     keys = [{"id": row["id"]} for row in wide(2)]
     large = wide(1)[0] | {"Text": "\U0001f600x" * 600_000}
@@ -164,12 +163,11 @@ def test_values_of_all_types_are_what_spark_writes(quickly: SparkSession, tmp_pa
         ))  # fmt: skip
     assert rows[0] == rows[1]
     assert len(rows[0]) == 12
-    with quick(quickly):
-        by_spark = [
-            {tuple(map(str, row)) for row in quickly.read.format("delta").load(f"{of.home}/v")
-             .select("id", "__commit_lsn", "Text", "price", "at", "local", "real").collect()}
-            for of in (here, there)
-        ]  # fmt: skip
+    by_spark = [
+        {tuple(map(str, row)) for row in spark.read.format("delta").load(f"{of.home}/v")
+         .select("id", "__commit_lsn", "Text", "price", "at", "local", "real").collect()}
+        for of in (here, there)
+    ]  # fmt: skip
     assert by_spark[0] == by_spark[1]
 
 
@@ -198,9 +196,9 @@ def wide_table(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) ->
     return Written(spark, tmp_path_factory.mktemp("wide"), "scd2", WIDE)
 
 
-def test_keys_of_floating_point_are_spark_s(quickly: SparkSession, tmp_path: Path) -> None:
+def test_keys_of_floating_point_are_spark_s(spark: SparkSession, tmp_path: Path) -> None:
     columns = StructType().add("id", DoubleType()).add("name", StringType())
-    one = Written(quickly, tmp_path, "log", columns)
+    one = Written(spark, tmp_path, "log", columns)
     assert not one.sink._here.takes(1, none)
     written = one.write(changes(columns, [{"id": 0.0, "name": "a"}, {"id": -0.0, "name": "b"}], 5))
     assert written.startswith("Apache-Spark")

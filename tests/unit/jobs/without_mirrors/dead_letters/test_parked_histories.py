@@ -107,9 +107,9 @@ def put(lsn: int, id_: int = 1) -> Record:
 
 @pytest.mark.parametrize("history", ["log", "scd2"])
 def test_a_truncate_stands_between_what_flowed_and_what_was_retried(
-    history: str, quickly: SparkSession, tmp_path: Path
+    history: str, spark: SparkSession, tmp_path: Path
 ) -> None:
-    view = ParkedHistory(quickly, tmp_path, history)
+    view = ParkedHistory(spark, tmp_path, history)
     view.apply(put(20), put(20, 2), truncate(30, 1), put(40), poison=[3])
     waited = view.waiting()
     view.retry()
@@ -118,9 +118,9 @@ def test_a_truncate_stands_between_what_flowed_and_what_was_retried(
 
 
 def test_what_a_truncate_has_ended_is_not_retried_with_what_came_after_it(
-    quickly: SparkSession, tmp_path: Path
+    spark: SparkSession, tmp_path: Path
 ) -> None:
-    view = ParkedHistory(quickly, tmp_path, "scd2")
+    view = ParkedHistory(spark, tmp_path, "scd2")
     view.apply(put(20), poison=[0])
     view.apply(truncate(30, 1), put(40), put(50), poison=[2])
     waited = view.waiting()
@@ -131,10 +131,10 @@ def test_what_a_truncate_has_ended_is_not_retried_with_what_came_after_it(
 
 @pytest.mark.parametrize("history", ["log", "scd2"])
 def test_retried_between_a_kill_and_the_next_start_they_find_their_places_too(
-    history: str, quickly: SparkSession, tmp_path: Path
+    history: str, spark: SparkSession, tmp_path: Path
 ) -> None:
     """The letters that the batch's TRUNCATE has ended were not settled yet."""
-    view = ParkedHistory(quickly, tmp_path, history)
+    view = ParkedHistory(spark, tmp_path, history)
     view.apply(put(20), poison=[0])
     batch = (truncate(30, 1), put(40), put(50, 2))
     view.box.killing = "after apply"

@@ -21,8 +21,8 @@ STEPS = ("before write", "before apply", "before settle", "before commit")
 
 
 @pytest.fixture
-def view(quickly: SparkSession, tmp_path: Path) -> ParkedView:
-    return ParkedView(quickly, tmp_path)
+def view(spark: SparkSession, tmp_path: Path) -> ParkedView:
+    return ParkedView(spark, tmp_path)
 
 
 def put(lsn: int, id_: int, body: str, n: int = 1, op: str = "u") -> Record:

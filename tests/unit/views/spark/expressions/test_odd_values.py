@@ -51,7 +51,7 @@ TIMES = {
 @pytest.mark.parametrize("kind", TIMES, ids=lambda kind: kind.name)
 @pytest.mark.parametrize("is_key", [False, True], ids=["value", "key"])
 def test_times_of_other_years_are_joined_grouped_and_changed(
-    quickly: SparkSession,
+    spark: SparkSession,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     kind: PgType,
@@ -60,7 +60,7 @@ def test_times_of_other_years_are_joined_grouped_and_changed(
     key = ("at",) if is_key else ("id",)
     events = version("events", key=key, id=INT4, at=kind, g=INT4, v=INT4, note=TEXT)
     sql = "select e.id, e.at, e.v, e.note, g.name from events e join groups g on g.id = e.g"
-    view = MirroredView(quickly, tmp_path, monkeypatch, sql, key, (events, GROUPS))
+    view = MirroredView(spark, tmp_path, monkeypatch, sql, key, (events, GROUPS))
     view.sink = TextSink()
     view.restart()
     rows = list(enumerate(TIMES[kind], 1))
@@ -90,11 +90,11 @@ def by_id(view: MirroredView) -> dict[int, dict[str, Any]]:
 
 
 def test_a_large_value_is_kept_whatever_number_the_key_is(
-    quickly: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     table = version("numbered", key=("k",), k=FLOAT8, g=INT4, v=INT4, note=TEXT)
     sql = "select n.k, n.v, n.note, g.name from numbered n left join groups g on g.id = n.g"
-    view = MirroredView(quickly, tmp_path, monkeypatch, sql, ("k",), (table, GROUPS))
+    view = MirroredView(spark, tmp_path, monkeypatch, sql, ("k",), (table, GROUPS))
     view.sink = TextSink()
     view.restart()
     keys = ("NaN", "Infinity", 0.5)
