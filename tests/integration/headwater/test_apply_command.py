@@ -18,12 +18,12 @@ from typing import Any
 import psycopg
 import pytest
 import redis
-from kafka import KafkaConsumer
 
 from cdc.kafka.broker import Broker
 from cdc.topics import table_topic, view_group
 from tests.support.commands.deployment import Deployment
 from tests.support.servers.forked_command import Child
+from tests.support.servers.group_member import member_of
 from tests.support.servers.lent_jvm import Lender
 from tests.support.servers.postgres import fresh_database
 from tests.support.waiting import wait_until
@@ -164,26 +164,20 @@ def test_a_consumer_in_a_views_group_keeps_nothing_from_any_view(
     setting = of("grouped")
     setting.declare(good=BODIES, other=BODIES)
     topic = table_topic(setting.deployment.name, "public", setting.table)
-    joined = KafkaConsumer(
-        topic,
-        bootstrap_servers=setting.deployment.bootstrap,
-        group_id=view_group(setting.name("good")),
-        enable_auto_commit=False,
-    )
-    try:
-        wait_until(lambda: joined.poll(100) or joined.assignment(), "a member of the group")
-        with setting.applied() as process:
-            wait_until(lambda: len(setting.logged("view_built")) == 2, "the views")
-            setting.execute("insert into t values (1, 'a')")
-            setting.reached("other")
-            wait_until(lambda: setting.shown("good") == {1: "a"}, "the row")
-            (told,) = setting.logged("offsets_not_committed")
-            assert told["group"] == view_group(setting.name("good"))
-            joined.close()
-            setting.reached("good")
-            assert process.poll() is None
-    finally:
+    group = view_group(setting.name("good"))
+    with (
+        member_of(group, topic, setting.deployment.bootstrap) as joined,
+        setting.applied() as process,
+    ):
+        wait_until(lambda: len(setting.logged("view_built")) == 2, "the views")
+        setting.execute("insert into t values (1, 'a')")
+        setting.reached("other")
+        wait_until(lambda: setting.shown("good") == {1: "a"}, "the row")
+        (told,) = setting.logged("offsets_not_committed")
+        assert told["group"] == group
         joined.close()
+        setting.reached("good")
+        assert process.poll() is None
     assert setting.group_is_at_the_end("good")
 
 

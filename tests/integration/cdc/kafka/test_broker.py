@@ -26,6 +26,7 @@ from cdc.kafka.broker.connection import Connection
 from cdc.kafka.partition_ends import read_tails
 from cdc.lsn import Position
 from stack.ports import free_port
+from tests.support.servers.group_member import member_of
 from tests.support.waiting import wait_until
 
 # Rolls and cleans segments within a second, so that a test sees a compacted log.
@@ -163,13 +164,11 @@ def test_a_group_that_a_consumer_has_joined_may_be_left(
     broker: Broker, topic: str, kafka: str
 ) -> None:
     group = f"headwater.{topic}"
-    joined = KafkaConsumer(topic, bootstrap_servers=kafka, group_id=group, enable_auto_commit=False)
-    try:
-        wait_until(lambda: joined.poll(1_000) or joined.assignment(), "the consumer to have joined")
-        with pytest.raises(RetryableError, match="Stop the consumer that is in the group"):
-            broker.commit_group(group, {topic: {0: 7}})
-    finally:
-        joined.close()
+    with (
+        member_of(group, topic, kafka),
+        pytest.raises(RetryableError, match="Stop the consumer that is in the group"),
+    ):
+        broker.commit_group(group, {topic: {0: 7}})
     broker.commit_group(group, {topic: {0: 7}})
     assert broker.committed(group, [topic]) == {topic: {0: 7}}
 
