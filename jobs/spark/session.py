@@ -72,8 +72,7 @@ _FILES = {
 }
 _SETTINGS = {
     "spark.scheduler.mode": "FAIR",
-    # The text of a plan, which Spark makes of each query for its UI: of all forms the shortest.
-    "spark.sql.ui.explainMode": "simple",
+    "spark.sql.ui.explainMode": "simple",  # a text of each query's plan is made, used or not
     "spark.sql.session.timeZone": "UTC",  # timestamps are instants or have no zone
     "spark.sql.ansi.enabled": "true",  # overflow and bad casts are errors, as in PostgreSQL
     "spark.sql.caseSensitive": "true",
