@@ -38,19 +38,22 @@ class Ddl(NamedTuple):
         told: dict[str, Any] = json.loads(self.document)
         for column in told["columns"] or ():
             column |= dict.fromkeys(_VALUES)
-        document = json.dumps(told, ensure_ascii=False).encode()
+        document = json.dumps(told).encode()
         return self._replace(document=document)
 
 
-def parse(message: LogicalMessage) -> Ddl | None:
-    """What is in a message; None for what the trigger does not write."""
+def parse(message: LogicalMessage, values: bool = True) -> Ddl | None:
+    """What is in a message, ``without_values`` if need be; None for what the trigger does not
+    write: any role may write such messages."""
     secret, _, content = message.content.partition(b"\n")
     try:
         document: dict[str, Any] = json.loads(content)
         known = document.keys() >= _FIELDS and message.transactional
+        known = known and all(isinstance(one, dict) for one in document["columns"] or ())
         key = {"schema": document["schema"], "table": document["table"]}
         raw = json.dumps(key, ensure_ascii=False, separators=(",", ":")).encode()
-        told = secret.decode()
+        made = Ddl(secret.decode(), raw, content)
+        made = made if values or not known else made.without_values()
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return None
-    return Ddl(told, raw, content) if known else None
+    return made if known else None

@@ -5,13 +5,14 @@ from __future__ import annotations
 
 from binascii import b2a_base64
 from collections.abc import Callable
+from hashlib import sha256
 
 from cdc.events import ddl
 from cdc.events.envelope import SourceContext, Transaction, source_parts, text
 from cdc.events.outbox import PREFIX, Outbox, parse, record
 from cdc.events.records import Record
 from cdc.lsn import Position
-from cdc.protocol.messages import LogicalMessage
+from cdc.protocol.messages import LogicalMessage, Omitted
 from cdc.topics import message_topic
 
 
@@ -44,9 +45,9 @@ class Messages:
                 count(emitted[0].removeprefix(f"{self._context.name}."))
                 return emitted
         if prefix == ddl.PREFIX and self._outbox is not None:
-            change = ddl.parse(message)
-            if change is not None and self._outbox.hides_values:
-                change = change.without_values()
+            change = ddl.parse(message, values=not self._outbox.hides_values)
+            if change is None and self._outbox.hides_values:
+                message = _without_content(message)  # it may be of an earlier trigger
             topic = self._outbox.ddl(change.secret) if change else None
             if change is not None and topic is not None:
                 count("ddl")
@@ -77,6 +78,12 @@ class Messages:
                 outbox.passed_over(message.lsn, why)
             return None
         return topic, record(emitted, position, at.commit_ms, self._partitions(topic))
+
+
+def _without_content(message: LogicalMessage) -> LogicalMessage:
+    content = message.content
+    omitted = Omitted(len(content), sha256(content).hexdigest())
+    return message._replace(content=b"", omitted=omitted)
 
 
 def _value(

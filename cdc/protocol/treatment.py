@@ -89,7 +89,7 @@ def _cipher(key: bytes) -> AESSIV:
 
 
 def decrypt(text: str, keys: Mapping[str, str]) -> str:
-    """The value that a column with ``"encrypt"`` had, as PostgreSQL's text.
+    """The value, which was not NULL, of a column with ``"encrypt"``, as PostgreSQL's text.
 
     ``keys`` are those of ``source.encryption_keys``, by name. Raises ``UsageError`` for a text that
     was not encrypted, or not with one of them.

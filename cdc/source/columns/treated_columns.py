@@ -1,4 +1,5 @@
-"""Columns whose values are treated before they leave the source: masked, truncated or hashed.
+"""Columns whose values are treated before they leave the source: masked, truncated, hashed or
+encrypted.
 
 The publication has them as they are, and so has the WAL: whoever reads the source treats them on
 the way. ``cdc.protocol.treatment`` says how, a ``Relation`` which. Names are the configuration's,

@@ -42,13 +42,14 @@ def found(*answers: tuple[Any, ...] | None) -> list[Finding]:
     return list(ddl_events(Source(config(), conn, known=True, initialised=True)))
 
 
-def diverted(payload: bytes) -> tuple[bytes, list[str]]:
-    """The content of a message that capture takes for none of the trigger's, and the reasons."""
+def diverted(payload: bytes, hides: bool = False) -> tuple[bytes, list[str]]:
+    """The content of a message that capture takes for none of the trigger's, and the reasons.
+    ``hides``: there are columns that must not leave the source."""
     why: list[str] = []
     outbox = SimpleNamespace(
         ddl=lambda _secret: None,
         passed_over=lambda _lsn, said: why.append(said),
-        hides_values=False,
+        hides_values=hides,
     )
     made = Transcriber(
         SourceContext("1", "s", "db"), relation, lambda _r, _k, _x: None, lambda _t: 1, 50,
@@ -58,7 +59,9 @@ def diverted(payload: bytes) -> tuple[bytes, list[str]]:
         made.feed(frame(one, 100))
     (record,) = made.take().records["s.message"]
     assert isinstance(record, dict)
-    return b64decode(json.loads(record["value"] or b"")["message"]["content"]), why
+    told = json.loads(record["value"] or b"")["message"]
+    assert (told["content"] is None) == ("omitted" in told)
+    return b64decode(told["content"] or ""), why
 
 
 def test_a_message_that_is_not_known_as_the_triggers_is_published_without_the_secret() -> None:
@@ -71,6 +74,33 @@ def test_a_message_that_is_not_known_as_the_triggers_is_published_without_the_se
 @pytest.mark.parametrize("content", [b"garbage", b"two\nlines", b'{"table": "t"}'])
 def test_what_the_trigger_cannot_have_written_is_published_as_it_is(content: bytes) -> None:
     assert diverted(message("headwater.ddl", content))[0] == content
+
+
+ODD = {"tag": "", "oid": 1, "schema": "s", "table": "t", "renamed": None, "columns": None}
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"garbage",
+        b'{"table": "t", "default": "hidden"}',  # an earlier version's trigger has no secret
+        *(b"x\n" + json.dumps({**ODD, "columns": odd}).encode() for odd in ([1], "abc", 5, [[1]])),
+    ],
+)
+def test_where_columns_must_not_leave_what_cannot_be_read_is_told_by_its_size(
+    content: bytes,
+) -> None:
+    """Whoever wrote it."""
+    found, why = diverted(message("headwater.ddl", content), hides=True)
+    assert found == b""
+    assert f"it has {len(content)} bytes: only its size and hash are published" in why
+
+
+def test_where_columns_must_not_leave_odd_text_stops_nothing() -> None:
+    found, _ = diverted(
+        message("headwater.ddl", b"x\n" + json.dumps({**ODD, "z": "\ud800"}).encode()), True
+    )
+    assert json.loads(found)["z"] == "\ud800"
 
 
 @pytest.mark.parametrize(
