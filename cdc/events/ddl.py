@@ -33,18 +33,11 @@ class Ddl(NamedTuple):
             ],
         }
 
-    def without_values(self) -> Ddl:
-        """The same without what columns have where no value is given (``default``, ``missing``)."""
-        told: dict[str, Any] = json.loads(self.document)
-        for column in told["columns"] or ():
-            column |= dict.fromkeys(_VALUES)
-        document = json.dumps(told).encode()
-        return self._replace(document=document)
-
 
 def parse(message: LogicalMessage, values: bool = True) -> Ddl | None:
-    """What is in a message, ``without_values`` if need be; None for what the trigger does not
-    write: any role may write such messages."""
+    """What is in a message, without ``values`` also without what columns have where none is given
+    (``default``, ``missing``); None for what the trigger does not write: any role may write such
+    messages."""
     secret, _, content = message.content.partition(b"\n")
     try:
         document: dict[str, Any] = json.loads(content)
@@ -52,8 +45,11 @@ def parse(message: LogicalMessage, values: bool = True) -> Ddl | None:
         known = known and all(isinstance(one, dict) for one in document["columns"] or ())
         key = {"schema": document["schema"], "table": document["table"]}
         raw = json.dumps(key, ensure_ascii=False, separators=(",", ":")).encode()
-        made = Ddl(secret.decode(), raw, content)
-        made = made if values or not known else made.without_values()
+        told = secret.decode()
+        if not values:
+            for column in document["columns"] or ():
+                column |= dict.fromkeys(_VALUES)
+            content = json.dumps(document).encode()
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return None
-    return made if known else None
+    return Ddl(told, raw, content) if known else None

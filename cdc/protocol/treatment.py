@@ -57,7 +57,7 @@ class Treatment:
         if self.kind == "truncate":
             return partial(_truncated, int(self.argument))
         if self.kind == "encrypt":
-            return partial(_encrypted, self.argument, _cipher(self.key))
+            return partial(_encrypted, f"{self.argument}:".encode(), _cipher(self.key))
         keyed = hmac.new(self.key, digestmod="sha256")
         return partial(_hashed, self.argument, keyed)
 
@@ -77,8 +77,8 @@ def _hashed(name: str, keyed: hmac.HMAC, value: bytes) -> bytes:
     return f"{name}:{digest.hexdigest()}".encode()
 
 
-def _encrypted(name: str, cipher: AESSIV, value: bytes) -> bytes:
-    return b"%b:%b" % (name.encode(), b64encode(cipher.encrypt(value, None)))
+def _encrypted(name: bytes, cipher: AESSIV, value: bytes) -> bytes:
+    return name + b64encode(cipher.encrypt(value, None))
 
 
 def _cipher(key: bytes) -> AESSIV:

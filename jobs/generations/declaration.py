@@ -55,12 +55,13 @@ def _is_laid_out_otherwise(held: Declaration, wanted: Declaration) -> bool:
     return False
 
 
-def tell_kept(view: str, generation: int) -> None:
-    """Log that a view is kept as it was built, and not as it is declared now."""
+def tell_kept(view: str, generation: int, changed: str = "its declaration") -> None:
+    """Log that a view is kept as it was built, and not as it is declared now; ``changed`` as of
+    ``differing``."""
     log.warning(
         "view_kept_as_it_was_built",
         view=view,
         generation=generation,
-        reason="its declaration has changed since",
+        reason=f"{changed} changed since it was built",
         way_out=f"run `headwater view rebuild {view}`, which builds the new one beside it",
     )

@@ -75,7 +75,7 @@ def standing(
                 f"view {name}: {changed} changed since it was last applied",
                 f"run `headwater view rebuild {name}`, which builds it beside the old one",
             )
-        tell_kept(name, live.number)
+        tell_kept(name, live.number, changed)
         definition = live.declared.parsed(name)
     state = open_state(state_directory(directory, live.number), live.declared)
     return Standing(live.number, definition, state)

@@ -22,7 +22,7 @@ def remember() -> None:
 def _remembering(look_up: Any) -> Any:
     def __getattr__(self: Any, name: str) -> Any:  # noqa: N807
         found = look_up(self, name)
-        # A class that is imported later is called by its own name alone, in capitals.
+        # A class that is imported behind PySpark's own imports would be one in capitals.
         if isinstance(found, JavaClass) or (isinstance(found, JavaPackage) and name.islower()):
             vars(self)[name] = found
         return found

@@ -85,11 +85,12 @@ def live(shop: Shop, view: str) -> bool:
 def test_views_are_equal_while_their_tables_change(shop: Shop) -> None:
     names = [shop.name(view) for view in VIEWS]
     with shop.changing():
-        reports = json.loads(shop.deployment.run("verify", *names, "--json").stdout)
-        assert [report["view"] for report in reports] == names
-        for report in reports:
-            assert report["differences"] == []
-            assert (report["missing"], report["extra"], report["different"]) == (0, 0, 0)
+        for _ in range(2):
+            reports = json.loads(shop.deployment.run("verify", *names, "--json").stdout)
+            assert [report["view"] for report in reports] == names
+            for report in reports:
+                assert report["differences"] == []
+                assert (report["missing"], report["extra"], report["different"]) == (0, 0, 0)
     assert all(report["equal"] for report in shop.json("verify", *names))
 
 

@@ -64,12 +64,9 @@ def test_a_store_that_lost_or_bent_rows_or_was_set_back_has_them_as_they_are(
     bent = {"id": 10, "total": -1, "note": None, "name": "by hand"}
     for rows in (
         {},
-        {
-            (10,): (Position(6, 2), bent),
-            (11,): (Position(2, 1), {**bent, "id": 11}),  # it comes back
-            (12,): (Position(2, 1), {**bent, "id": 12}),
-            (99,): (Position(1, 1), {**bent, "id": 99}),  # no record has ever made it
-        },
+        {(10,): (Position(6, 2), bent)},
+        {(id_,): (Position(2, 1), {**bent, "id": id_}) for id_ in (10, 11, 12)},  # 11 comes back
+        {(99,): (Position(1, 1), {**bent, "id": 99})},  # no record has ever made it
     ):
         view.sink.rows = dict(rows)
         view.replay(view.ends[1])

@@ -39,12 +39,12 @@ TRUNCATED = {
     "joined": ("after attempt#2", "after touched cleared#1"),
 }
 LARGE = {
-    "cache": "after store#1",
-    "lake": "after merge by spark#1",
-    "table": "after store#1",
-    "joined": "after store#1",
+    "cache": ("before store#1", "after store#1"),
+    "lake": ("before merge by spark#1", "after merge by spark#1"),
+    "table": ("after store#1", "after batch#1"),
+    "joined": ("after mirror#1", "after store#1"),
 }
-"""When the store has a batch, and nobody knows. All other steps are those of small batches."""
+"""In one batch, that is killed again and again as it is repeated."""
 ROWS = FEW_ROWS + 100
 FIRST = range(10_000, 10_000 + ROWS)
 
@@ -128,18 +128,19 @@ def killed(setting: EveryStore, points: Mapping[str, str], change: Callable[[], 
 def test_killed_as_executors_write_and_workers_killed_every_store_is_right(
     setting: EveryStore, proxy: tuple[str, Proxy], spark: SparkSession
 ) -> None:
-    """The same of a batch that is too large for the driver. Then, of the next one, Spark's Python
-    processes are killed when Redis has some of their rows, and the views go on; then the driver
-    is."""
+    """The same of a batch that is too large for the driver: it is killed at one step after the
+    other. Then, of the next one, Spark's Python processes are killed when Redis has some of their
+    rows, and the views go on; then the driver is."""
     setting.customer(1, "Ada")
     setting.order(1, "first", 1, 2, 3)
     setting.calm()
     setting.order(1, "many", *FIRST)
-    driver = setting.started()
-    try:
-        setting.armed(driver, LARGE)
-    finally:
-        setting.forget(driver)
+    for points in rounds(LARGE):
+        driver = setting.started()
+        try:
+            setting.armed(driver, points)
+        finally:
+            setting.forget(driver)
     setting.calm()
     assert "merge by spark" in _passed(setting)
 
