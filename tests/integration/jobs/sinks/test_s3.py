@@ -187,8 +187,9 @@ def test_of_two_writers_of_a_version_one_fails(spark: SparkSession, lake: Delta)
     row.write.format("delta").save(path)
     arrow = row.toArrow()
 
-    def by_spark(version: int) -> None:
-        lines = jvm.java.util.List.of('{"commitInfo":{"timestamp":0,"operation":"raced"}}')
+    def by_spark(version: int, who: int) -> None:
+        # Each has content of its own: a version that holds what is written counts as written.
+        lines = jvm.java.util.List.of(f'{{"commitInfo":{{"timestamp":{who},"operation":"raced"}}}}')
         place = jvm.org.apache.hadoop.fs.Path(f"{path}/_delta_log/{version:020}.json")
         store.write(place, lines.iterator(), False, hadoop)
 
@@ -196,11 +197,12 @@ def test_of_two_writers_of_a_version_one_fails(spark: SparkSession, lake: Delta)
         never = CommitProperties(max_commit_retries=0)
         write_deltalake(table, arrow, mode="append", commit_properties=never)
 
-    for _ in range(8):
+    for turn in range(8):
         tables = [table_at(path), table_at(path)]
         version = tables[0].version() + 1
-        tries = [partial(by_delta_rs, one) for one in tables]
-        assert won_of([*tries, *[partial(by_spark, version)] * 2]) == 1
+        of_spark = [partial(by_spark, version, who) for who in (1, 2)]
+        of_delta_rs = [partial(by_delta_rs, one) for one in tables] if turn % 2 else []
+        assert won_of([*of_delta_rs, *of_spark]) == 1
         assert table_at(path).version() == version
     stale = table_at(path)
     row.write.format("delta").mode("append").save(path)
