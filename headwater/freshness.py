@@ -44,7 +44,7 @@ log = structlog.get_logger("verify")
 def checked_views(config: Callable[[], Config], names: Sequence[str]) -> Iterator[None]:
     """Check those views, all if there is none, as ``[verify]`` says, until the block ends."""
     checks = Checks(config, names)
-    observer = Observer(checks.look, checks.close, rest=_REST)
+    observer = Observer(checks.look, checks.close, rest=_REST, clock=time.monotonic)
     observer.start()
     try:
         yield

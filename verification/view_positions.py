@@ -15,8 +15,8 @@ from typing import NamedTuple, TypeAlias, TypeVar
 from cdc.errors import RetryableError, ViewError
 from cdc.events.marks import Mark
 from cdc.kafka import marks
-from cdc.kafka.broker import Broker, Offsets
-from cdc.lag.measure import commit_lsn, first_unapplied, of_these_topics
+from cdc.kafka.broker import Broker, Offsets, Place, Stretch
+from cdc.lag.measure import commit_lsn, of_these_topics
 from cdc.lsn import format_lsn
 from cdc.topics import view_group
 
@@ -216,14 +216,14 @@ def applied_below(broker: Broker, source: str, view: str, topics: Sequence[str])
         return None
     oldest, reached = broker.beginning_offsets(topics), mark.confirmed
     ends = _with_added(broker, mark.offsets, topics)
+    stretches: dict[Place, Stretch] = {}
     for one in unapplied({topic: ends.get(topic, {}) for topic in topics}, committed):
-        start = oldest[one.topic][one.partition]
-        if one.at is None or one.at < start:
+        if one.at is None or one.at < oldest[one.topic][one.partition]:
             return None
-        for record in first_unapplied(broker, one.topic, one.partition, one.at, one.end):
-            lsn = commit_lsn(one.topic, record)
-            reached = reached if lsn is None else min(reached, lsn)
-    return reached
+        stretches[one.topic, one.partition] = one.at, one.end
+    first = broker.first_values(stretches)
+    lsns = (commit_lsn(topic, records[-1]) for (topic, _), records in first.items())
+    return min((reached, *(lsn for lsn in lsns if lsn is not None)))
 
 
 def _wait(

@@ -17,12 +17,11 @@ import orjson
 
 from cdc.errors import LogError
 from cdc.events.mark_records import StoredMark
-from cdc.kafka.broker import Broker, Offsets, Record
+from cdc.kafka.broker import Offsets, Record
 from cdc.lag.slot_activity import SlotActivity
 from cdc.lsn import parse_lsn
 from cdc.source.errors import translated
 from cdc.source.postgres import Connection
-from cdc.topics import view_group
 
 _WAL_END = (
     "select case when pg_catalog.pg_is_in_recovery() then pg_catalog.pg_last_wal_replay_lsn() "
@@ -131,50 +130,6 @@ def capture_lag(slot: str, activity: SlotActivity | None) -> CaptureLag:
     )
 
 
-def view_lag(
-    broker: Broker,
-    view: str,
-    topics: Sequence[str],
-    wal_lsn: int,
-    confirmed: int | None,
-    now_s: float,
-) -> list[PartitionLag]:
-    """One entry for every partition of ``topics``. ``confirmed`` is the last mark's, ``now_s`` is
-    Unix time. Raises ``LogError`` when a topic does not exist, ``RetryableError`` when Kafka cannot
-    be reached."""
-    # In this order a view that works meanwhile is never ahead of the ends.
-    commits = broker.commits(view_group(view), topics)
-    starts, ends = broker.beginning_offsets(topics), broker.end_offsets(topics)
-    found = []
-    for topic in topics:
-        for partition, end in sorted(ends[topic].items()):
-            commit = commits.get((topic, partition))
-            if commit is not None and commit.offset > end:
-                commit = None  # as of_these_topics
-            at = commit.offset if commit else None
-            oldest = starts[topic][partition]
-            start = max(oldest, at or 0)
-            waiting = list(first_unapplied(broker, topic, partition, start, end))
-            first_ms = commit_ms(waiting) if waiting else now_s * 1000
-            reached = commit_lsn(topic, waiting[-1]) if waiting else None
-            found.append(
-                PartitionLag(
-                    view,
-                    topic,
-                    partition,
-                    at,
-                    end,
-                    end - start if waiting else 0,
-                    _distance(wal_lsn, confirmed if reached is None else reached),
-                    max(0.0, now_s - first_ms / 1000),
-                    max(0, oldest - at) if at is not None else 0,
-                    max(0.0, now_s - waiting[0].timestamp_ms / 1000) if waiting else 0.0,
-                    commit.at_s if commit else None,
-                )
-            )
-    return found
-
-
 def of_these_topics(committed: Offsets, ends: Offsets) -> Offsets:
     """What a group has committed, without offsets above the end of a partition: they count records
     of a topic that was recreated since. Pure."""
@@ -182,18 +137,6 @@ def of_these_topics(committed: Offsets, ends: Offsets) -> Offsets:
         topic: {p: at for p, at in of_topic.items() if at <= ends.get(topic, {}).get(p, at)}
         for topic, of_topic in committed.items()
     }
-
-
-def first_unapplied(
-    broker: Broker, topic: str, partition: int, start: int, end: int
-) -> list[Record]:
-    """The first record, and with tombstones in front all up to one that has a value."""
-    records = []
-    for record in broker.read(topic, partition, start, end):
-        records.append(record)
-        if record.value is not None:
-            break
-    return records
 
 
 def commit_ms(waiting: Sequence[Record]) -> float:
@@ -217,7 +160,3 @@ def commit_lsn(topic: str, record: Record) -> int | None:
             "Headwater",
             "give the source a unique source.name, so that no other program writes to its topics",
         ) from None
-
-
-def _distance(newest: int, reached: int | None) -> int | None:
-    return None if reached is None else max(0, newest - reached)

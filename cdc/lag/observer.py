@@ -19,7 +19,7 @@ EVERY_S: Final = 1.0
 STALE_S: Final = 15.0
 """What was seen longer ago says nothing of now, unless looks are far apart."""
 _REST: Final = 19
-"""A look of a hundred views takes a while: the rest after it is so many times as long."""
+"""A look of a hundred views takes a while: the rest after it is so many times its CPU."""
 
 T = TypeVar("T")
 log = structlog.get_logger("metrics")
@@ -34,7 +34,8 @@ class Seen(NamedTuple, Generic[T]):
 
 class Observer(Generic[T]):
     """``look`` is called on the thread, ``close`` at its end, and after a look that failed: the
-    next one connects again. ``rest``: how many times as long as a look the rest after it is."""
+    next one connects again. The rest after a look is ``rest`` times what it took by ``clock``, in
+    seconds: of this thread's CPU, unless servers work much for it."""
 
     def __init__(
         self,
@@ -42,8 +43,9 @@ class Observer(Generic[T]):
         close: Callable[[], None],
         every_s: float = EVERY_S,
         rest: int = _REST,
+        clock: Callable[[], float] = time.thread_time,
     ) -> None:
-        self._rest = rest
+        self._rest, self._clock = rest, clock
         self._look, self._close, self._every_s = look, close, every_s
         self._ending = threading.Event()
         self._seen: Seen[T] | None = None
@@ -72,7 +74,7 @@ class Observer(Generic[T]):
     def _run(self) -> None:
         wait_s, failed = 0.0, ""
         while not self._ending.wait(wait_s):
-            began = time.monotonic()
+            began = self._clock()
             try:
                 found = self._look()
                 wait_s, failed = self._rest_s(began), ""
@@ -88,4 +90,4 @@ class Observer(Generic[T]):
         self._close()
 
     def _rest_s(self, began: float) -> float:
-        return max(self._every_s, self._rest * (time.monotonic() - began))
+        return max(self._every_s, self._rest * (self._clock() - began))

@@ -14,10 +14,11 @@ from cdc.config import Config
 from cdc.errors import ConfigError, HeadwaterError, LogError, UsageError, ViewError
 from cdc.kafka.broker import Broker
 from cdc.kafka.marks import newest_mark, refuse_other_database
-from cdc.lag.measure import Lag, PartitionLag, lag_of, view_lag
+from cdc.lag.measure import Lag, lag_of
 from cdc.lag.report import Assessor, Block, Report
 from cdc.lag.slot_activity import SlotActivity
 from cdc.lag.source_session import SourceSession
+from cdc.lag.view_lags import Moment, view_lags
 from headwater.lag.parked_keys import Parked, ParkedKeys, by_view
 from headwater.lag.verified import Verified, read_verified
 from jobs.generations.last_error import stopped
@@ -140,7 +141,7 @@ class LagWatch:
 
     def _measured(
         self, config: Config, broker: Broker, topics: Mapping[str, Sequence[str]]
-    ) -> tuple[Lag, dict[str, HeadwaterError]]:
+    ) -> tuple[Lag, Mapping[str, HeadwaterError]]:
         source, now_s = config.source, time.time()
         activity = self._activity(source.slot_name)
         stored = newest_mark(broker, source.name)
@@ -148,11 +149,7 @@ class LagWatch:
             refuse_other_database(source.name, stored.mark, self._source.identity())
         confirmed = stored.mark.confirmed if stored else None
         lag = lag_of(activity, source.slot_name, stored, now_s)
-        found: list[PartitionLag] = []
-        unmeasured: dict[str, HeadwaterError] = {}
-        for view, of_view in topics.items():
-            with _noting(unmeasured, view):
-                found += view_lag(broker, view, of_view, lag.wal_lsn, confirmed, now_s)
+        found, unmeasured = view_lags(broker, topics, Moment(lag.wal_lsn, confirmed, now_s))
         return replace(lag, views=tuple(found)), unmeasured
 
     def _activity(self, slot: str) -> SlotActivity | None:

@@ -7,7 +7,9 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
+from math import inf
 from pathlib import Path
+from statistics import median
 from typing import Final, NamedTuple
 from urllib.parse import urlsplit
 
@@ -40,6 +42,8 @@ FIRST_FAULT_S: Final = 20.0
 """Of each minute; samples of before and after are of the same minute."""
 _RATE_PART: Final = 0.8
 """So much of the load has to be committed, though the source is away at times."""
+_QUIET_LAG_S: Final = 10.0
+"""Views that nothing disturbs may not be told to be later than that, most of the time."""
 _REACH_S: Final = 600.0
 _WAIT_S: Final = 5.0
 _POLL_S: Final = 0.5
@@ -189,6 +193,8 @@ def _under_load(deployed: _Deployed, work: Work, watch: Watch) -> Soaked:
             findings.append(f"minute {sampler.minute:.1f}: {type(error).__name__}: {error}")
             load.end()
             samples = sampler.samples
+    if quiet:
+        findings += _told_late(samples)
     findings += growth(samples, minutes)
     findings += _stopped(deployed.target.apply.log)
     if load.written < _RATE_PART * rate_per_s * 60 * minutes:
@@ -226,6 +232,12 @@ def _await_views(deployed: _Deployed) -> None:
             except (NotReachedError, StoppedError):
                 if time.monotonic() > deadline:
                     raise
+
+
+def _told_late(samples: Sequence[Sample]) -> Iterator[str]:
+    late_s = median([one.values["lag_s"] for one in samples if "lag_s" in one.values] or [inf])
+    if late_s > _QUIET_LAG_S:
+        yield f"metrics tell that a view is {late_s:.1f} s behind, though nothing disturbs it"
 
 
 def _ended(deployed: _Deployed) -> Iterator[str]:

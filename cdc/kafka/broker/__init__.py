@@ -8,15 +8,18 @@ Errors: ``RetryableError`` when Kafka cannot be reached or has no leader or coor
 moment, ``LogError`` when it refuses. Both name the address, what was being done and what to do.
 """
 
-from cdc.kafka.broker.client import Broker, Commit, Offsets, Record
+from cdc.kafka.broker.client import Broker, Commit, Offsets
 from cdc.kafka.broker.logs import different_partitions, last_record, read_compacted, windows_back
+from cdc.kafka.broker.reads import Place, Record, Stretch
 from cdc.kafka.broker.topics import TopicSpec
 
 __all__ = [
     "Broker",
     "Commit",
     "Offsets",
+    "Place",
     "Record",
+    "Stretch",
     "TopicSpec",
     "different_partitions",
     "last_record",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from kafka import OffsetSpec
@@ -12,9 +12,11 @@ from kafka import errors as kafka_errors
 from kafka.admin import ConfigResource
 from kafka.structs import OffsetAndMetadata, TopicPartition
 
-from cdc.errors import LogError, RetryableError
+from cdc.errors import LogError
+from cdc.kafka.broker import reads
 from cdc.kafka.broker.connection import Connection
 from cdc.kafka.broker.groups import delete_groups, existing_groups
+from cdc.kafka.broker.reads import Place, Record, Stretch
 from cdc.kafka.broker.topics import (
     TopicSpec,
     add_partitions,
@@ -29,23 +31,8 @@ from cdc.kafka.security import PLAINTEXT, Security
 Offsets = dict[str, dict[int, int]]
 """Offsets by topic and partition."""
 
-STALL_TIMEOUT_S = 20.0
-"""A read that gets no further for so long is given up."""
-_POLL_MS = 500
-_RECORDS_PER_POLL = 5_000
 _AT = "@"
 """In the metadata of a committed offset, before the time of the commit in ms since 1970."""
-
-
-class Record(NamedTuple):
-    """One record; ``value`` None is a tombstone."""
-
-    partition: int
-    offset: int
-    timestamp_ms: int
-    key: bytes | None
-    value: bytes | None
-    headers: Sequence[tuple[str, bytes | None]] = ()
 
 
 class Commit(NamedTuple):
@@ -228,38 +215,14 @@ class Broker:
 
         Offsets that hold no record (compacted away, transaction markers) are passed over. Raises
         ``LogError`` when ``start`` is no longer in the log, ``RetryableError`` when reading gets
-        no further for ``STALL_TIMEOUT_S``.
+        no further for ``reads.STALL_TIMEOUT_S``.
         """
-        if start >= end:
-            return
-        tp, doing = TopicPartition(topic, partition), f"reading {topic}-{partition}"
-        with self._connection.reader(doing) as reader:
-            with self._connection.translated(doing):
-                reader.assign([tp])
-                reader.seek(tp, start)
-            position, deadline = start, time.monotonic() + STALL_TIMEOUT_S
-            while position < end:
-                try:
-                    with self._connection.translated(doing):
-                        polled = reader.poll(_POLL_MS, max_records=_RECORDS_PER_POLL).get(tp, ())
-                        # Asked only where it tells of offsets without a record: it may fail, and
-                        # the reader goes on behind what it gave.
-                        reached = polled[-1].offset + 1 if polled else _position(reader, tp)
-                except RetryableError:
-                    if time.monotonic() > deadline:
-                        raise
-                    continue
-                for r in polled:
-                    if position <= r.offset < end:
-                        yield Record(partition, r.offset, r.timestamp, r.key, r.value, r.headers)
-                if reached > position:
-                    position, deadline = reached, time.monotonic() + STALL_TIMEOUT_S
-                elif time.monotonic() > deadline:
-                    raise RetryableError(
-                        f"Kafka at {self._connection.address}: {doing}: nothing at offset "
-                        f"{position} of {end} for {STALL_TIMEOUT_S:.0f} s",
-                        "check that the partition has a leader and was not recreated",
-                    )
+        return reads.read(self._connection, (topic, partition), (start, end))
+
+    def first_values(self, wanted: Mapping[Place, Stretch]) -> dict[Place, list[Record]]:
+        """Of each stretch that holds a record the first one, and with tombstones in front all up to
+        one that has a value. All partitions are read at once; errors are those of ``read``."""
+        return reads.first_values(self._connection, wanted)
 
 
 def _noted(note: str, offset: int, reached: int) -> str:
@@ -271,11 +234,6 @@ def _noted(note: str, offset: int, reached: int) -> str:
 def _committed_at(metadata: str) -> float | None:
     last = metadata.rpartition(_AT)[2]
     return int(last) / 1000 if _AT in metadata and last.isdecimal() else None
-
-
-def _position(reader: Any, partition: TopicPartition) -> int:
-    """Where a reader goes on, 0 while it does not know."""
-    return reader.position(partition, timeout_ms=_POLL_MS) or 0
 
 
 def _by_topic(entries: Iterable[tuple[str, int, int]]) -> Offsets:

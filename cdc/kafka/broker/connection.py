@@ -20,6 +20,8 @@ CONNECT_TIMEOUT_S = 5.0
 RETRY_TIMEOUT_S = 10.0
 # A fetch at the end of a log holds the connection for this long, and the next read with it.
 _FETCH_MAX_WAIT_MS = 20
+# A reader sleeps for so long while it does not know the leaders of the topic that it turned to.
+_BACKOFF_MS = 10
 
 T = TypeVar("T")
 
@@ -72,7 +74,7 @@ class Connection:
 
     @contextmanager
     def reader(self, doing: str) -> Iterator[Any]:
-        """A consumer outside of any group, for one stretch of one partition."""
+        """A consumer outside of any group, for one read."""
         reader = self._idle_readers.pop() if self._idle_readers else self._open_reader(doing)
         try:
             yield reader
@@ -94,6 +96,7 @@ class Connection:
                 enable_auto_commit=False,
                 auto_offset_reset="none",
                 fetch_max_wait_ms=_FETCH_MAX_WAIT_MS,
+                retry_backoff_ms=_BACKOFF_MS,
                 bootstrap_timeout_ms=int(CONNECT_TIMEOUT_S * 1000),
                 request_timeout_ms=int(RETRY_TIMEOUT_S * 1000),
                 metrics_enabled=False,

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from cdc.kafka.broker.client import Broker, Record
+from cdc.kafka.broker.client import Broker
+from cdc.kafka.broker.reads import Record
 from cdc.kafka.broker.topics import TopicSpec
 
 _FIRST_WINDOW = 16

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import pytest
 
 from cdc.config import Config
 from cdc.errors import LogError, RetryableError
 from cdc.events.marks import Mark
-from cdc.kafka.broker import Broker, Commit, Offsets, Record
-from cdc.lag.measure import view_lag
+from cdc.kafka.broker import Broker, Commit, Offsets, Place, Record, Stretch
+from cdc.lag.view_lags import Moment, view_lags
 from cdc.source.slot import SourceIdentity
 from verification.read_your_writes import Views
 from verification.view_positions import NotReachedError, applied_below, wait_until_applied
@@ -28,6 +28,7 @@ class LogInMemory(Broker):
         self.groups: dict[str, Offsets] = {}
         self.gone = 0
         self.away = 0
+        self.turns = 0
 
     def close(self) -> None:
         """Nothing is open."""
@@ -63,6 +64,8 @@ class LogInMemory(Broker):
 
     def end_offsets(self, topics: Sequence[str]) -> Offsets:
         self._answer()
+        if absent := [topic for topic in topics if topic not in self.records]:
+            raise LogError(f"no topic {absent[0]}")
         return {topic: {0: len(self.records[topic])} for topic in topics}
 
     def beginning_offsets(self, topics: Sequence[str]) -> Offsets:
@@ -71,6 +74,16 @@ class LogInMemory(Broker):
     def read(self, topic: str, partition: int, start: int, end: int) -> Iterator[Record]:
         for offset in range(start, end):
             yield Record(partition, offset, 0, b"", self.records[topic][offset])
+
+    def first_values(self, wanted: Mapping[Place, Stretch]) -> dict[Place, list[Record]]:
+        self.turns += 1
+        found: dict[Place, list[Record]] = {}
+        for place, stretch in wanted.items():
+            for record in self.read(*place, *stretch):
+                found.setdefault(place, []).append(record)
+                if record.value is not None:
+                    break
+        return found
 
 
 def wait(log: LogInMemory, lsn: int, *views: str, timeout_s: float = 0.0) -> list[str]:
@@ -119,10 +132,37 @@ def test_offsets_of_a_topic_that_was_recreated_are_none_of_the_new_one() -> None
     with pytest.raises(NotReachedError, match=r"view v to apply s.public.t-0: .* nothing"):
         wait(log, 100)
     assert applied_below(log, "s", "v", [TABLE]) is None
-    (found,) = view_lag(log, "v", [TABLE], 120, 100, 0.0)
+    (found,), _ = view_lags(log, {"v": [TABLE]}, Moment(120, 100, 0.0))
     assert (found.committed, found.behind_records, found.behind_bytes) == (None, 1, 70)
     log.apply("v", 1)
     assert wait(log, 100) == []
+
+
+def test_ten_views_cost_a_look_at_the_topics_that_they_share() -> None:
+    log = LogInMemory()
+    views = [f"v{number}" for number in range(10)]
+    for lsn in (50, 60, 70):
+        log.change(lsn)
+    for number, view in enumerate(views):
+        log.apply(view, number % 2 + 1)
+    found, errors = view_lags(log, {view: [TABLE] for view in views}, Moment(100, 90, 0.0))
+    assert [(one.view, one.behind_records, one.behind_bytes) for one in found] == [
+        (view, 2 - number % 2, 40 - number % 2 * 10) for number, view in enumerate(views)
+    ]
+    assert not errors
+    assert log.turns == 2, "views stand at two offsets"
+
+
+def test_a_topic_that_lacks_or_holds_something_else_hides_no_other_view() -> None:
+    log = LogInMemory()
+    log.change(50)
+    log.records["s.public.odd"] = [b"{}"]
+    wanted = {"v": [TABLE], "w": [TABLE, "s.public.gone"], "x": ["s.public.odd"]}
+    found, errors = view_lags(log, wanted, Moment(100, 90, 0.0))
+    assert [one.view for one in found] == ["v"]
+    assert errors.keys() == {"w", "x"}
+    assert "no topic s.public.gone" in str(errors["w"])
+    assert "s.public.odd-0: the record at offset 0 was not written" in str(errors["x"])
 
 
 def test_a_view_may_be_ahead_of_the_mark() -> None:

@@ -142,6 +142,27 @@ def test_reads_may_overlap_and_be_left_early(broker: Broker, topic: str, kafka: 
     assert [r.offset for r in broker.read(topic, 0, 0, 2)] == [0, 1]
 
 
+def test_the_first_values_of_several_partitions_are_read_at_once(
+    broker: Broker, topic: str, kafka: str
+) -> None:
+    """Again and again by the same client, from wherever, and however much is behind them."""
+    more = [(b"k", b"%d" % i) for i in range(60)]
+    produce(kafka, topic, [(b"k", b"a"), (b"k", None), (b"k", None), (b"k", b"b"), *more])
+    produce(kafka, topic, [(b"k", b"c"), (b"k", b"d"), (b"k", None), *more], partition=1)
+    for _ in range(3):
+        for starts, values in (
+            ((0, 1), ([b"a"], [b"d"])),
+            ((1, 0), ([None, None, b"b"], [b"c"])),
+            ((4, 2), ([b"0"], [None, b"0"])),
+        ):
+            wanted = {(topic, p): (at, 60) for p, at in enumerate(starts)}
+            found = broker.first_values(wanted)
+            assert tuple([r.value for r in found[topic, p]] for p in range(2)) == values
+            assert [found[topic, p][0].offset for p in range(2)] == [*starts]
+    assert broker.first_values({(topic, 0): (1, 3), (topic, 1): (9, 9)}).keys() == {(topic, 0)}
+    assert broker.first_values({}) == {}
+
+
 def test_the_newest_record_is_found(broker: Broker, topic: str, kafka: str) -> None:
     assert last_record(broker, topic) is None
     produce(kafka, topic, [(b"k", b"%d" % i) for i in range(3)])

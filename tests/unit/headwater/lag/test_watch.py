@@ -9,6 +9,7 @@ import pytest
 
 from cdc.config import Config, parse_config
 from cdc.errors import ConfigError, LogError, RetryableError
+from cdc.lag.measure import PartitionLag
 from cdc.lag.source_session import SourceSession
 from cdc.lag.states import State
 from headwater.lag import watch
@@ -33,10 +34,8 @@ def config() -> Config:
 def servers(monkeypatch: pytest.MonkeyPatch) -> None:
     """A source that is away, and a Kafka without the topics of view ``w``."""
 
-    def lag_of_view(_: object, view: str, *__: object) -> list[object]:
-        if view == "w":
-            raise LogError("topic shop.public.orders does not exist")
-        return [partition()]
+    def lags(*_: object) -> tuple[list[PartitionLag], dict[str, LogError]]:
+        return [partition()], {"w": LogError("topic shop.public.orders does not exist")}
 
     def away(*_: object) -> None:
         raise RetryableError("PostgreSQL does not answer")
@@ -49,7 +48,7 @@ def servers(monkeypatch: pytest.MonkeyPatch) -> None:
     alone = {"kind": "not applied", "fault": "no process applies it", "hint": ""}
     monkeypatch.setattr(watch, "faults_of", lambda *_: {"v": alone})
     monkeypatch.setattr(watch, "newest_mark", lambda *_: None)
-    monkeypatch.setattr(watch, "view_lag", lag_of_view)
+    monkeypatch.setattr(watch, "view_lags", lags)
     monkeypatch.setattr(SourceSession, "activity", away)
 
 
