@@ -9,6 +9,7 @@ from typing import Any, cast
 import pytest
 
 from cdc.config import Config
+from cdc.kafka.broker import Broker
 from jobs.generations.view_state import ViewState
 from jobs.without_mirrors.query import ViewQuery
 from tests.support.waiting import wait_until
@@ -42,7 +43,8 @@ class Blocked(ViewQuery):
     def __init__(self, state: Path) -> None:
         none = cast(Any, None)
         view = parse_view("v", "cache", ["id"], "select * from t")
-        super().__init__(none, CONFIG, view, ViewState(state, "g"), none, none, lambda _: None)
+        broker = Broker("127.0.0.1:1")  # to be let go of
+        super().__init__(none, CONFIG, view, ViewState(state, "g"), none, broker, lambda _: None)
         self._query = cast(Any, Stream())
         self.begun, self.go_on = threading.Event(), threading.Event()
         self.batch = threading.Thread(target=self._batch, args=(none, 0))
