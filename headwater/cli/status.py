@@ -1,4 +1,4 @@
-"""``headwater status``: the parts of a deployment, or the servers of ``headwater up``."""
+"""``headwater status``: the servers of ``headwater up``, and the parts of a deployment."""
 
 from __future__ import annotations
 
@@ -13,9 +13,7 @@ from headwater.cli.common.output import err, out, print_json
 from headwater.cli.up import HOME_DEFAULT, HomeOption, JsonOption
 
 if TYPE_CHECKING:
-    from cdc.config import Config
     from headwater.deployment import Part
-    from jobs.state.server.status import StateStatus
     from stack.servers import Status
 
 _STYLES = {"running": "green", "deaf": "yellow", "dead": "red", "stopped": "dim"}
@@ -28,14 +26,14 @@ def register(app: typer.Typer) -> None:
 def status(
     ctx: typer.Context, home: HomeOption = HOME_DEFAULT, as_json: JsonOption = False
 ) -> None:
-    """Show what runs: the servers of `headwater up`, or the parts of a deployment.
+    """Show what runs: the servers of `headwater up`, and the parts of a deployment.
 
-    Where `headwater up` was run, lists its servers with process ID, address and log file, and the
-    state database that `headwater apply` starts. A server is running (it answers), deaf (it runs
-    but does not answer), dead (it ended unexpectedly; `headwater up` restarts it) or stopped.
+    Where `headwater up` was run, lists its servers with process ID, address and log file. A server
+    is running (it answers), deaf (it runs but does not answer), dead (it ended unexpectedly;
+    `headwater up` restarts it) or stopped.
 
-    Elsewhere asks source, Kafka, stores and state database of the configuration whether they
-    answer, and says of capture and each view what `headwater lag` says of them.
+    With a configuration asks its source, Kafka, stores and state database whether they answer, and
+    says of capture and each view what `headwater lag` says of them.
 
     Exit codes: 0 all is well, 1 a server is dead, deaf or failed, or capture or a view needs help.
 
@@ -44,36 +42,24 @@ def status(
       headwater status
       headwater --config shop.toml status --json
     """
+    from headwater.deployment import parts_of
     from stack import servers
     from stack.state import was_started
 
-    if config_path(ctx).exists() and not was_started(home):
-        _of_deployment(configured(ctx), as_json)
-        return
-    lines, state = servers.status(home), _state(ctx)
-    if as_json:
-        print_json(
-            [_document(line) for line in lines] + ([_state_document(state)] if state else [])
-        )
-    else:
+    deployed = config_path(ctx).exists()
+    lines = servers.status(home) if was_started(home) or not deployed else []
+    if lines and not as_json:
         _show(lines)
-        if state:
-            _show_state(state)
-    if elsewhere := never_started(home, "status"):
-        err().print(elsewhere, style="yellow", soft_wrap=True)
-    if any(line.condition in ("dead", "deaf") for line in lines):
-        raise typer.Exit(1)
-
-
-def _of_deployment(config: Config, as_json: bool) -> None:
-    from headwater.deployment import parts_of
-
-    parts = list(parts_of(config))
+    parts = list(parts_of(configured(ctx))) if deployed else []
     if as_json:
-        print_json([part._asdict() for part in parts])
-    else:
+        print_json([*map(_document, lines), *(part._asdict() for part in parts)])
+    elif parts:
         _show_parts(parts)
-    if not all(part.well for part in parts):
+    if not deployed and (elsewhere := never_started(home, "status")):
+        err().print(elsewhere, style="yellow", soft_wrap=True)
+    if any(line.condition in ("dead", "deaf") for line in lines) or not all(
+        part.well for part in parts
+    ):
         raise typer.Exit(1)
 
 
@@ -91,19 +77,6 @@ def _show_parts(parts: list[Part]) -> None:
     out().print(table)
 
 
-def _state(ctx: typer.Context) -> StateStatus | None:
-    """Without a configuration, or with one that is wrong, there are servers all the same."""
-    from cdc.errors import ConfigError
-    from jobs.state.server.status import state_status
-
-    if not config_path(ctx).exists():
-        return None
-    try:
-        return state_status(configured(ctx))
-    except ConfigError:
-        return None
-
-
 def _document(line: Status) -> dict[str, Any]:
     return {
         "name": line.name,
@@ -113,30 +86,6 @@ def _document(line: Status) -> dict[str, Any]:
         "since": line.since,
         "log": str(line.log),
     }
-
-
-def _state_document(state: StateStatus) -> dict[str, Any]:
-    return {
-        "name": "state database",
-        "state": state.condition,
-        "pid": state.pid,
-        "address": str(state.place.socket),
-        "since": state.since,
-        "log": str(state.place.log),
-        "version": state.version,
-        "size_bytes": state.size_bytes,
-    }
-
-
-def _show_state(state: StateStatus) -> None:
-    from rich.text import Text
-
-    condition = Text(state.condition, style=_STYLES[state.condition])
-    pid = f", pid {state.pid}" if state.pid else ""
-    size = f"{state.size_bytes / (1 << 20):.0f} MB"
-    since = f", since {state.since[:16].replace('T', ' ')}" if state.since else ""
-    told = f"{pid}{since}: PostgreSQL {state.version}, {size} in {state.place.directory}"
-    out().print(Text("state database: ") + condition + Text(told), soft_wrap=True)
 
 
 def never_started(home: Path, verb: str) -> str:
