@@ -10,8 +10,7 @@ import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from cdc.config import Config
-from cdc.kafka.broker import Broker, Offsets
+from cdc.kafka.broker import Offsets
 from jobs.delta_engine.batch_records import with_records
 from jobs.delta_engine.late_snapshot_rows import without_returned
 from jobs.delta_engine.mirrors.attempts import read_attempts
@@ -20,27 +19,28 @@ from jobs.delta_engine.mirrors.mirror_views import deletions, folded, nothing
 from jobs.generations.view_state import ViewState
 from jobs.sinks.contract import COMMIT_LSN, DELETED
 from jobs.without_mirrors.dead_letters.parking import Parking
+from jobs.without_mirrors.earlier_changes import EarlierChanges
 from jobs.without_mirrors.evaluation import Model
-from jobs.without_mirrors.snapshot_rows import RECORD, read_before
+from jobs.without_mirrors.snapshot_rows import RECORD
 
 
 class Folding:
-    """Folds for ``mirrors``, by ``models`` of their tables; ``topics`` are the tables'."""
+    """Folds for ``mirrors``, by ``models`` of their tables; ``topics`` are the tables', and so are
+    the changes that came ``earlier``."""
 
     def __init__(
         self,
         spark: SparkSession,
-        config: Config,
-        broker: Broker,
         state: ViewState,
         topics: Mapping[str, str],
         models: Mapping[str, Model],
         mirrors: Mapping[str, Mirror],
         parking: Parking,
+        earlier: Mapping[str, EarlierChanges],
     ) -> None:
-        self._spark, self._config, self._broker, self._state = spark, config, broker, state
-        self._topics, self._models, self._mirrors = topics, models, mirrors
-        self._parking = parking
+        self._spark, self._state, self._topics = spark, state, topics
+        self._models, self._mirrors = models, mirrors
+        self._parking, self._earlier = parking, earlier
         self._empty: dict[str, pa.Table] = {}
 
     def batch(self, records: DataFrame, begin: Offsets, end: Offsets) -> dict[str, pa.Table]:
@@ -78,9 +78,6 @@ class Folding:
 
     def _deleted(self, table: str, begin: Offsets, keys: pa.Table) -> pa.Table:
         """Of some rows, those that the records before a batch delete in the end."""
-        topic, at = self._topics[table], begin.get(self._topics[table], {})
-        records = read_before(
-            self._spark, self._config.kafka, self._broker, topic, self._state.beginning(), at
-        )
-        records = self._parking.history(records)
+        before = self._earlier[table].before(begin.get(self._topics[table], {}))
+        records = self._parking.history(before)
         return deletions(self._models[table], records, self._spark.createDataFrame(keys))

@@ -37,8 +37,10 @@ from jobs.without_mirrors.dead_letters.bisection import Poison, applied_but, las
 from jobs.without_mirrors.dead_letters.letter import Letter
 from jobs.without_mirrors.dead_letters.parking import Parking
 from jobs.without_mirrors.dead_letters.topic import LetterBox
+from jobs.without_mirrors.earlier_changes import EarlierChanges, Places
 from jobs.without_mirrors.incompatible_schema import no_longer
 from jobs.without_mirrors.replay.repair import writable
+from jobs.without_mirrors.snapshot_rows import read_before
 from jobs.without_mirrors.table_descriptions import Descriptions, newest, with_versions
 from views.parse.definition import ViewDefinition
 from views.spark.view import MaintainedView, resolve_maintained
@@ -70,6 +72,10 @@ class MirroredKeeper:
         self._topics = {
             one.table_name: table_topic(config.source.name, one.schema, one.table)
             for one in definition.occurrences
+        }
+        self._earlier = {
+            table: EarlierChanges(partial(self._records_between, topic))
+            for table, topic in self._topics.items()
         }
         self._descriptions = Descriptions(broker, config.source.name, definition)
         self._names = Names(broker, config.source.name, definition, state)
@@ -110,8 +116,8 @@ class MirroredKeeper:
         name, limit = self._definition.name, self._config.apply.dlq_limit
         self._columns = columns_of(self._view)
         self._folding = Folding(
-            self._spark, self._config, self._broker, self._state, self._topics,
-            self._models, self._mirrors, self._parking,
+            self._spark, self._state, self._topics, self._models, self._mirrors, self._parking,
+            self._earlier,
         )  # fmt: skip
         self._parked_rows = ParkedRows(name, self._box, limit, self._parking.letters)
         self._maintainer = Maintainer(
@@ -136,6 +142,8 @@ class MirroredKeeper:
         records = apart(records.sparkSession, self._config.kafka, self._broker, begin, end)
         records = left_to_do(name, self._state, records, begin)
         done = self._parking.through(records, end, attempt, self._isolate, self._is_news)
+        for changes in self._earlier.values():
+            changes.rest()
         replay = self._state.replay()
         if replay is not None and replay.goes_on(begin) and not replay.goes_on(end):
             self._write_whole()
@@ -225,6 +233,12 @@ class MirroredKeeper:
     def _known(self) -> dict[str, list[TableVersion]]:
         return {name: list(model.versions.values()) for name, model in self._models.items()}
 
+    def _records_between(self, topic: str, begin: Places, end: Places) -> DataFrame:
+        beginning, kafka = self._state.beginning(), self._config.kafka
+        return read_before(self._spark, kafka, self._broker, topic, beginning, end, since=begin)
+
     def close(self) -> None:
+        for changes in self._earlier.values():
+            changes.release()
         self._parking.close()
         self._broker.close()  # a batch that ends when its view has ended may have connected again
