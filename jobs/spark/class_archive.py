@@ -12,9 +12,11 @@ from __future__ import annotations
 
 import hashlib
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
+import time
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
@@ -26,6 +28,8 @@ from jobs.spark.java import java_in_use
 _QUIET: Final = "-Xlog:cds=off -Xlog:cds+dynamic=off"
 """Else it tells on stdout, where answers are, why it does not use an archive."""
 _LIMIT_S: Final = 600.0
+_UNFINISHED: Final = "unfinished-"
+"""So the folder of an archive begins that is being built; one that was killed leaves it."""
 _TRAINING: Final = Path(__file__).with_name("class_training.py")
 
 
@@ -67,7 +71,10 @@ def build(path: Path) -> None:
     Raises ``StackError`` when this Java makes none.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=path.parent) as directory:
+    for left in path.parent.glob(f"{_UNFINISHED}*"):
+        if time.time() - left.stat().st_mtime > 2 * _LIMIT_S:  # nobody builds for so long
+            shutil.rmtree(left, ignore_errors=True)
+    with tempfile.TemporaryDirectory(dir=path.parent, prefix=_UNFINISHED) as directory:
         made = Path(directory) / path.name
         log = Path(directory) / "log"
         environ = {

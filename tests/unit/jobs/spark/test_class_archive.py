@@ -86,10 +86,14 @@ def test_one_that_is_built_takes_the_place_of_older_ones(monkeypatch: pytest.Mon
     path = class_archive.archive()
     path.parent.mkdir(parents=True)
     (path.parent / "spark-0123456789abcdef.jsa").touch()
+    killed, building = path.parent / "unfinished-a", path.parent / "unfinished-b"
+    killed.mkdir()
+    building.mkdir()
+    os.utime(killed, (1, 1))
     touches = "import sys, pathlib; (pathlib.Path(sys.argv[1]) / '{}').touch()"
     monkeypatch.setattr(class_archive, "_CHILD", touches.format(path.name))
     class_archive.build(path)
-    assert list(path.parent.iterdir()) == [path]
+    assert {*path.parent.iterdir()} == {path, building}
 
 
 def test_a_session_maps_the_archive_that_was_built_with_the_environment(
