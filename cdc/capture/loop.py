@@ -26,7 +26,7 @@ from cdc.capture.session import Edges, Session, Stop, Way
 from cdc.capture.topic_setup import Topics
 from cdc.columnar.feed import ColumnarFeed
 from cdc.config import Config
-from cdc.errors import LogError, RetryableError
+from cdc.errors import HeadwaterError, LogError, RetryableError
 from cdc.events.change import Transcriber
 from cdc.events.envelope import SourceContext
 from cdc.events.records import Replay
@@ -71,7 +71,13 @@ class Capture:
         self._config = config
         self._source = config.source
         self._broker = Broker(config.kafka.bootstrap_servers, config.kafka)
-        start = begin(config, self._broker)  # early, so that what cannot work is refused at once
+        try:
+            start = begin(
+                config, self._broker
+            )  # early, so that what cannot work is refused at once
+        except HeadwaterError:
+            self._broker.close()
+            raise
         self._identity = start.identity
         self._context = SourceContext(version, self._source.name, start.identity.database)
         self._way = Way(Progress(start.mark.confirmed), Position(0, 0))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import threading
+import time
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -13,6 +14,7 @@ from headwater.cli.common.context import config_path, configured
 
 if TYPE_CHECKING:
     from cdc.capture.loop import Capture
+    from cdc.config import Config
 
 _REPORT_S = 10.0
 _STOP_S = 4.0
@@ -36,8 +38,9 @@ def capture(
     """Publish every committed change to Kafka, in commit order, until stopped.
 
     Run `headwater init` first. One capture process serves one source; a second one exits with an
-    error. On SIGTERM or Ctrl-C it waits until Kafka has acknowledged what was published, confirms
-    that to the source, and exits.
+    error. While the source or Kafka does not answer, at the start too, it connects again for up to
+    `capture.reconnect_s` seconds. On SIGTERM or Ctrl-C it waits until Kafka has acknowledged what
+    was published, confirms that to the source, and exits.
 
     Exit codes: 0 stopped by a signal, 1 an error that a retry does not fix.
 
@@ -47,9 +50,7 @@ def capture(
       headwater --config shop.toml capture 2>> capture.log
     """
     import gc
-    from importlib.metadata import version
 
-    from cdc.capture.loop import Capture
     from cdc.capture.memory_allocator import keep_freed_memory
     from cdc.logs import configure
     from cdc.metrics.probes import Probes
@@ -61,7 +62,9 @@ def capture(
     configure(json_lines=json_logs or not sys.stderr.isatty())
     stopping = told_to_stop(_force)
     keep_freed_memory()
-    run = Capture(config, version("headwater"))
+    run = _connected(config, stopping)
+    if run is None:
+        return
     listener = Listener(config, config_path(ctx)) if config.capture.signals else None
     # What start-up made stays: the collector need not go over it, 20 ms each time, ever again.
     gc.freeze()
@@ -85,6 +88,31 @@ def capture(
         if listener is not None:
             listener.close()
         run.close()
+
+
+def _connected(config: Config, stopping: threading.Event) -> Capture | None:
+    """As soon as source and Kafka answer; None when it is stopped before. Raises ``SourceError``
+    when they have not for as long as a running capture would wait."""
+    from importlib.metadata import version
+
+    import structlog
+
+    from cdc.capture.loop import Capture
+    from cdc.capture.reconnection import Reconnect
+    from cdc.errors import RetryableError
+
+    reconnect = Reconnect(config.capture.reconnect_s, config.capture.silence_s)
+    while not stopping.is_set():
+        began = time.monotonic()
+        try:
+            return Capture(config, version("headwater"))
+        except RetryableError as error:
+            now = time.monotonic()
+            pause_s = reconnect.after(error, now - began, False, now)
+            reason = str(error)
+            structlog.get_logger("capture").warning("reconnecting", reason=reason, in_s=pause_s)
+            stopping.wait(pause_s)
+    return None
 
 
 def _force() -> None:

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import signal
 import time
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import psycopg
 import pytest
 
+from stack.ports import free_port
 from tests.integration.conftest import Freeze
 from tests.support.commands.deployment import Deployment, assert_exactly_once_in_order
-from tests.support.servers.proxy import proxied
+from tests.support.servers.proxy import Proxy, proxied
 from tests.support.waiting import wait_until
 
 BEATS = "[capture]\nheartbeat_s = 0.2\nprogress_ms = 50\n"
@@ -46,6 +49,39 @@ def test_a_stop_does_not_wait_for_a_server_that_does_not_answer(shop: Deployment
             assert capture.wait(120) in (0, 1)
             assert time.monotonic() - began < WITHIN_S
     assert "Traceback" not in shop.log("capture")
+
+
+@pytest.mark.parametrize("server", ["source", "Kafka"])
+def test_a_capture_that_starts_before_a_server_waits_for_it(
+    shop: Deployment, postgres: str, kafka: str, server: str
+) -> None:
+    shop.init()
+    port, where = free_port(set()), {"source": postgres, "Kafka": f"//{kafka}"}[server]
+    target = urlsplit(where).port
+    assert target is not None
+    if server == "source":
+        away = replace(shop, dsn=shop.dsn.replace(f":{target}/", f":{port}/"))
+    else:
+        away = replace(shop, bootstrap=f"127.0.0.1:{port}")
+    away.extra = f"{BEATS}reconnect_s = 0.2\n"
+    refused = away.run("capture")
+    assert refused.returncode == 1
+    assert refused.stderr.count('"reconnecting"') >= 2
+    away.extra = BEATS
+    with away.running("capture") as capture:
+        wait_until(lambda: "reconnecting" in away.log("capture"), "capture to find nobody there")
+        with closing(Proxy(port, target)):
+            shop.execute("insert into item values (1, 'x')")
+            away.captured(capture)
+    assert [event.value and event.value["op"] for event in shop.events("item")] == ["c"]
+
+
+def test_a_capture_that_waits_for_a_server_can_be_stopped(shop: Deployment) -> None:
+    shop.init()
+    with replace(shop, bootstrap=f"127.0.0.1:{free_port(set())}").running("capture") as capture:
+        wait_until(lambda: "reconnecting" in shop.log("capture"), "capture to find nobody there")
+        capture.send_signal(signal.SIGTERM)
+        assert capture.wait(120) == 0
 
 
 def caught(pid: int, number: signal.Signals) -> bool:
