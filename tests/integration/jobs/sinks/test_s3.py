@@ -30,6 +30,7 @@ from tests.support.events.batches import Feed, batch_rows, delete, upsert
 from tests.support.servers.lent_jvm import Lender
 from tests.support.servers.s3 import KEY, REGION, S3, SECRET, s3_in
 from tests.support.servers.stores import LSN, items
+from tests.support.waiting import wait_until
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -247,7 +248,7 @@ def test_check_asks_the_bucket(s3: S3) -> None:
         assert SECRET not in str(found.value)
 
 
-def test_the_command_line_keeps_a_view_in_s3(
+def test_the_command_line_keeps_a_view_in_s3_that_is_away_for_a_while(
     s3: S3, tmp_path: Path, source_name: str, database: str, kafka: str, lender: Lender
 ) -> None:
     view, bucket = f"{source_name}_items", s3.bucket("shop")
@@ -275,6 +276,12 @@ def test_the_command_line_keeps_a_view_in_s3(
                 "update item set name = name || '!' where id < 10",
                 "delete from item where id > 290",
             )
+            equal()
+            s3.stop()
+            deployment.execute("update item set name = 'away' where id between 20 and 40")
+            away = partial(deployment.log, "apply")
+            wait_until(lambda: "no answer from S3" in away(), "apply to find S3 away")
+            s3.start()
             equal()
         done(deployment, "view", "drop", view)
     assert not [one for one in (s3.buckets / "shop").glob("**/*") if one.is_file()]
