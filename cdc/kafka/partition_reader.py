@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections import defaultdict, deque
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from itertools import chain
 from time import monotonic
 from typing import Any, Final, NamedTuple
 
-from confluent_kafka import Consumer, KafkaError, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from cdc.errors import LogError, RetryableError
 from cdc.kafka.broker import Offsets
@@ -66,10 +67,14 @@ class PartitionReader:
             client.close()
 
     def partitions(self, topics: Iterable[str]) -> dict[str, int]:
-        """How many partitions each topic has by now, 0 if there is none. Asks Kafka."""
+        """How many partitions each topic has by now, 0 if there is none.
+
+        Raises ``RetryableError`` where Kafka does not answer.
+        """
         if self._client is None:
             self._client = Consumer(self._settings)
-        found = self._client.list_topics(timeout=_SILENT_S).topics
+        with _answering("asking for partitions"):
+            found = self._client.list_topics(timeout=_SILENT_S).topics
         return {topic: len(found[topic].partitions) if topic in found else 0 for topic in topics}
 
     def has_more(self, begin: Offsets, timeout_s: float) -> bool:
@@ -85,6 +90,28 @@ class PartitionReader:
                 return False
             self._fetch(min(left, _POLL_S))
         return True
+
+    def ends(self, begin: Offsets) -> Offsets:
+        """The offset behind the newest record of each partition that ``begin`` names, as far as the
+        client knows: it hears of that with what it fetches. Call ``has_more`` before.
+
+        Raises ``RetryableError`` where Kafka does not answer.
+        """
+        assert self._client is not None, "has_more comes first"
+        found: Offsets = {}
+        for place, at in _places(begin).items():
+            end = self._high(place)
+            found.setdefault(place[0], {})[place[1]] = max(at, end, self._fetched.get(place, 0))
+        return found
+
+    def _high(self, place: _Place) -> int:
+        """Of a partition that nothing was fetched of yet Kafka is asked."""
+        partition = TopicPartition(*place)
+        _, high = self._client.get_watermark_offsets(partition, cached=True)
+        if high >= 0:
+            return int(high)
+        with _answering(f"asking for the end of {place[0]}-{place[1]}"):
+            return int(self._client.get_watermark_offsets(partition, timeout=_SILENT_S)[1])
 
     def read(
         self, begin: Offsets, end: Offsets, most_bytes: int = _MOST_BYTES
@@ -172,6 +199,15 @@ class PartitionReader:
         if error.code() in _GONE:
             return lost(topic, partition, self._fetched.get(place, 0))
         return LogError(f"reading {at}: {error.str()}")
+
+
+@contextmanager
+def _answering(doing: str) -> Iterator[None]:
+    try:
+        yield
+    except KafkaException as error:
+        message = f"{doing}: Kafka does not answer ({error.args[0].str()})"
+        raise RetryableError(message, "check that Kafka is running") from None
 
 
 def lost(topic: str, partition: int, offset: int) -> LogError:

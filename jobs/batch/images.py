@@ -1,4 +1,4 @@
-"""Images as JSON text: cut out of events, and filled with values that an update left out. Pure.
+"""Images as JSON text, as events carry them, filled with values that an update left out. Pure.
 
 Text of values is never read and written again: ``1e+20`` and ``\\u00e9`` stay what they are.
 """
@@ -11,11 +11,6 @@ from typing import Final, NamedTuple
 import msgspec
 
 _NULL: Final = b"null"
-
-
-class _Images(msgspec.Struct, gc=False):
-    before: msgspec.Raw = msgspec.Raw(_NULL)
-    after: msgspec.Raw = msgspec.Raw(_NULL)
 
 
 class Image(NamedTuple):
@@ -31,14 +26,7 @@ class Image(NamedTuple):
     read_lsn: int | None = None
 
 
-_images: Final = msgspec.json.Decoder(_Images).decode
 _columns: Final = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
-
-
-def images(event: str | bytes) -> tuple[str | None, str | None]:
-    """The texts of ``before`` and ``after`` of an event, None for null."""
-    found = _images(event)
-    return text(found.before), text(found.after)
 
 
 def read_row(after: str | None, lsn: int) -> Image:

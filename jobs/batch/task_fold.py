@@ -1,7 +1,7 @@
-"""The records of a part of a large batch, folded where they are read: by a task, in Python.
+"""Records of a partition folded where they are read: by the driver, or by a task of Spark's.
 
-The rule is that of ``jobs.batch.plan``, which tests hold this against; of several table versions it
-is only here. Of an event as much is read as the rule asks; images are taken as they stand.
+The rule is that of ``jobs.batch.folded_rows``. Of an event as much is read as it asks for; images
+are taken as they stand.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from cdc.errors import LogError
 from cdc.kafka.partition_reader import PartitionReader
-from jobs.batch.small_batch import SmallBatch
+from jobs.batch.small_batch import fold
 from jobs.run.process_parts import Parts
 
 
@@ -17,7 +17,6 @@ def read_again(parts: Parts, records: Sequence[str]) -> list[pa.Table]:
     """The rows of each record, named as ``topic-partition-offset``. Raises ``LogError`` for one
     that Kafka does not hold any more."""
     kafka, found = parts.config.kafka, []
-    batch = SmallBatch(parts.spark)
     with closing(PartitionReader(kafka.bootstrap_servers, kafka)) as reader:
         for record in records:
             topic, partition, offset = record.rsplit("-", 2)
@@ -30,5 +29,5 @@ def read_again(parts: Parts, records: Sequence[str]) -> list[pa.Table]:
                     "update its row in the source, which publishes it again; then discard the "
                     "parked events",
                 )
-            found.append(batch.fold(read))
+            found.append(fold(read))
     return found

@@ -2,21 +2,12 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from cdc.errors import LogError
 from cdc.kafka.broker import Broker, Offsets
 from cdc.kafka.partition_reader import lost
 
 
-class Start(NamedTuple):
-    """Where a stream begins, in every partition of its topics, and the oldest that Kafka holds."""
-
-    begin: Offsets
-    oldest: Offsets
-
-
-def checked(broker: Broker, begin: Offsets) -> Start:
+def checked(broker: Broker, begin: Offsets) -> Offsets:
     """``begin`` with every partition that its topics have: what it does not name from 0.
 
     Raises ``LogError`` where Kafka does not hold it.
@@ -41,18 +32,4 @@ def checked(broker: Broker, begin: Offsets) -> Start:
                     "read",
                     "rebuild the views of this table: the topic was recreated or is an older copy",
                 )
-    return Start(found, oldest)
-
-
-def earlier_by_one(start: Start) -> Offsets:
-    """``start.begin``, one record earlier in one partition, if one has an earlier record.
-
-    A query has no batch before there is a record, and asks for one until then.
-    """
-    found = {topic: dict(of_topic) for topic, of_topic in start.begin.items()}
-    for topic, of_topic in found.items():
-        for partition, at in of_topic.items():
-            if at > start.oldest[topic][partition]:
-                of_topic[partition] = at - 1
-                return found
     return found

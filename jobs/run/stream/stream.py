@@ -1,61 +1,50 @@
-"""The stream of a process: one Structured Streaming query over the topics of all mirrored tables.
+"""The stream of a process: batch after batch of the topics of all mirrored tables.
 
-Spark's source says where a batch ends, its checkpoint numbers batches, and Spark folds what is in
-them. The checkpoint is made for a run: where the stream begins is said by whoever applies batches
-and keeps offsets with what it applied.
-
-Between batches the query is held in its last one until Kafka has more. Asking Kafka five times a
-second whether there is something took 3 to 5 % of a core; and a change waits for no trigger.
+A client of Kafka holds what comes next, and says where each partition ends. Small batches are what
+it holds, folded here; large ones are read and folded by Spark's tasks. Where the stream begins is
+said by whoever applies batches and keeps offsets with what it applied, so it needs no checkpoint
+(``docs/decisions/0044``).
 """
 
 from __future__ import annotations
 
-import shutil
-import tempfile
 import threading
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import Final, Protocol
 
 import pyarrow as pa
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 
 from cdc.config import Kafka
-from cdc.errors import HeadwaterError, RetryableError
+from cdc.errors import HeadwaterError
 from cdc.kafka.broker import Broker, Offsets
 from cdc.kafka.partition_reader import FetchedRecord, PartitionReader
-from cdc.kafka.security import for_spark
 from jobs.batch.history_changes import of_records, of_stretches
 from jobs.batch.large_batch import LargeBatch
-from jobs.batch.small_batch import SmallBatch
+from jobs.batch.small_batch import fold
 from jobs.batch.thresholds import BATCH_RECORDS, FEW_ROWS, ROWS_HERE
-from jobs.run.stream.start_offsets import checked, earlier_by_one
-from jobs.spark.checkpoint import batch_offsets, records_between
+from jobs.run.stream.start_offsets import checked
+from jobs.spark.checkpoint import records_between
 from jobs.spark.faults import stream_error
 from jobs.spark.session import session_beside
-from jobs.without_mirrors.snapshot_rows import offsets_json
-
-if TYPE_CHECKING:
-    from pyspark.sql.streaming.query import StreamingQuery
 
 INTERVAL_S: Final = 0.25
 """From the begin of a batch to that of the next one: what comes meanwhile is one batch."""
-_ASK_S: Final = 1.0
 _WAIT_S: Final = 0.25
 """How soon a stream that has nothing to do notices that it is stopped."""
-_LOOK_S: Final = 30.0
+_LOOK_S: Final = 10.0
 """How often topics are looked at for partitions that are new."""
+_CUT_OFF_S: Final = 10.0
+"""In which a batch notices that its Spark jobs were cancelled."""
+_JOBS: Final = "stream"
+"""The group of the Spark jobs of batches, and the pool that they are scheduled in."""
 _SETTINGS: Final = {
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
-    "spark.sql.streaming.pollingDelay": "200ms",
-    # Of a checkpoint that lives as long as the process nothing is read again.
-    "spark.sql.streaming.checkpoint.fileChecksum.enabled": "false",
-    "spark.sql.streaming.minBatchesToRetain": "2",
 }
 
 
@@ -117,10 +106,8 @@ class OpenStream(Protocol):
 
 
 class Stream:
-    """Owns the query from ``start`` to ``stop``. Use from one thread.
-
-    ``apply`` is called for each batch, on a thread of Spark's, one at a time; what it raises ends
-    the stream, and is ``error``. It commits the batch's ``end`` itself.
+    """Use from one thread. ``apply`` is called for each batch, on a thread of the stream's, one at
+    a time; what it raises ends the stream, and is ``error``. It commits the batch's ``end`` itself.
     """
 
     def __init__(
@@ -136,14 +123,11 @@ class Stream:
         self._session = session_beside(spark)
         for name, value in _SETTINGS.items():
             self._session.conf.set(name, value)
-        self._small = SmallBatch(spark)
         self._reader = PartitionReader(kafka.bootstrap_servers, kafka)
-        self._in_batch = threading.Lock()
         self._stopping = threading.Event()
-        self._query: StreamingQuery | None = None
-        self._checkpoint: Path | None = None
+        self._thread: threading.Thread | None = None
         self._error: HeadwaterError | None = None
-        self._asked = 0.0
+        self._look = 0.0
         self.reached: Offsets = {}
         """Where the last batch ended that was applied."""
 
@@ -153,50 +137,56 @@ class Stream:
         Partitions that it does not name are read from their first record. Raises ``LogError`` where
         Kafka does not hold ``begin``, ``RetryableError`` where it does not answer.
         """
-        with Broker(self._kafka.bootstrap_servers, self._kafka) as broker:
-            found = checked(broker, begin)
-        self.reached, self._error = found.begin, None
+        self.reached, self._error = self._held_by_kafka(begin), None
         self._stopping.clear()
-        self._checkpoint = Path(tempfile.mkdtemp(prefix="headwater-stream-"))
-        self._session.sparkContext.setLocalProperty("spark.scheduler.pool", "stream")
-        records = (
-            self._session.readStream.format("kafka")
-            .options(**for_spark(self._kafka.bootstrap_servers, self._kafka))
-            .option("subscribe", ",".join(found.begin))
-            .option("startingOffsets", offsets_json(earlier_by_one(found)))
-            .option("failOnDataLoss", "true")
-            .option("maxOffsetsPerTrigger", self._most_records)
-            .option("kafka.fetch.max.wait.ms", "20")
-            .load()
-        )
-        self._query = (
-            records.writeStream.queryName("stream")
-            .option("checkpointLocation", str(self._checkpoint))
-            .foreachBatch(self._batch)
-            .start()
-        )
+        self._thread = threading.Thread(target=self._run, name="stream", daemon=True)
+        self._thread.start()
 
-    def _batch(self, _: DataFrame, number: int) -> None:
-        """Called by Spark for each micro-batch, on a thread of its own."""
-        began = time.monotonic()
+    def _held_by_kafka(self, begin: Offsets) -> Offsets:
+        """With all partitions that the topics have by now."""
+        with Broker(self._kafka.bootstrap_servers, self._kafka) as broker:
+            return checked(broker, begin)
+
+    def _run(self) -> None:
+        """Until it is told to stop, or a batch fails."""
+        context = self._session.sparkContext
+        context.setLocalProperty("spark.scheduler.pool", _JOBS)
+        context.setJobGroup(_JOBS, "a batch of the stream", interruptOnCancel=True)
+        number, began = 0, -self._interval_s
         try:
-            with self._in_batch:
-                if self._stopping.is_set():
-                    raise RuntimeError("stopping: this batch is for the next start")
-                self._run(number)
-            self._wait(began)
+            while self._waited(began):
+                began, begin, end = time.monotonic(), self.reached, self._end()
+                if records_between(begin, end) > 0:
+                    self._apply(StreamBatch(number, begin, end, *self._folded(begin, end)))
+                    number += 1
+                self.reached = end
         except Exception as error:
-            if self._error is None and not self._stopping.is_set():
+            if not self._stopping.is_set():
                 self._error = stream_error(error)
-            raise
 
-    def _run(self, number: int) -> None:
-        assert self._checkpoint is not None, "only `start` starts the query"
-        begin = self.reached
-        end = batch_offsets(self._checkpoint, number)
-        if records_between(begin, end) > 0:  # none in the first batch, see `earlier_by_one`
-            self._apply(StreamBatch(number, begin, end, *self._folded(begin, end)))
-        self.reached = end
+    def _waited(self, began: float) -> bool:
+        """Until there is something for the next batch, and it is time for it, ``_interval_s`` from
+        when the last one ``began``. False when the stream is to stop."""
+        while not self._stopping.is_set():
+            self._take_up_partitions()
+            if self._reader.has_more(self.reached, _WAIT_S):
+                break
+        return not self._stopping.wait(max(0.0, began + self._interval_s - time.monotonic()))
+
+    def _take_up_partitions(self) -> None:
+        """Those that topics have got since."""
+        now = time.monotonic()
+        if now < self._look:
+            return
+        if self._reader.partitions(self.reached) != _counts(self.reached):
+            self.reached = self._held_by_kafka(self.reached)
+        self._look = now + _LOOK_S
+
+    def _end(self) -> Offsets:
+        """Where the next batch ends: as far as Kafka has records, unless these are too many."""
+        end = self._reader.ends(self.reached)
+        part = self._most_records / max(1, records_between(self.reached, end))
+        return end if part >= 1 else between(self.reached, end, part)
 
     def _folded(
         self, begin: Offsets, end: Offsets
@@ -204,56 +194,29 @@ class Stream:
         if records_between(begin, end) <= FEW_ROWS:
             records = self._reader.read(begin, end)
             if records is not None:
-                return self._small.fold(records), records
+                return fold(records), records
         return LargeBatch(self._session, self._kafka, begin, end), ()
-
-    def _wait(self, began: float) -> None:
-        """Until there is something for the next batch, and it is time for it."""
-        look = time.monotonic() + _LOOK_S
-        while not self._stopping.is_set() and not self._reader.has_more(self.reached, _WAIT_S):
-            if time.monotonic() > look:
-                if self._reader.partitions(self.reached) != _counts(self.reached):
-                    return  # Spark's source sees to it
-                look = time.monotonic() + _LOOK_S
-        self._stopping.wait(max(0.0, began + self._interval_s - time.monotonic()))
 
     @property
     def active(self) -> bool:
         """Whether the stream runs."""
-        return self._query is not None and self._query.isActive
+        return self._thread is not None and self._thread.is_alive()
 
     def error(self) -> HeadwaterError | None:
-        """Why the stream ended, None while it runs or if ``stop`` ended it. Spark itself is asked
-        once a second, however often this is."""
-        now = time.monotonic()
-        if self._error is None and self._query is not None and now >= self._asked + _ASK_S:
-            self._asked = now
-            if not self._stopping.is_set() and not self._query.isActive:
-                self._error = self._ended(self._query)
+        """Why the stream ended, None while it runs or if ``stop`` ended it."""
         return self._error
-
-    def _ended(self, query: StreamingQuery) -> HeadwaterError:
-        """Why it did; a batch's own error is there before the query has ended with it."""
-        if self._error is not None:
-            return self._error
-        if (cause := query.exception()) is None:
-            return RetryableError("the stream was ended from outside", "start it again")
-        return stream_error(cause)
 
     def stop(self, limit_s: float = 60.0) -> None:
         """End the stream after the batch it is in; one that takes longer than ``limit_s`` is cut
         off, and what it has applied is up to its ``apply``."""
-        self._asked = 0.0
-        self.error()  # one that has ended says why; of ours it would say an interruption
         self._stopping.set()
-        if self._query is None:
+        thread, self._thread = self._thread, None
+        if thread is None:
             return
-        if self._in_batch.acquire(timeout=limit_s):
-            self._in_batch.release()
-        self._query.stop()
-        self._query = None
-        if self._checkpoint is not None:
-            shutil.rmtree(self._checkpoint, ignore_errors=True)
+        thread.join(limit_s)
+        if thread.is_alive():
+            self._session.sparkContext.cancelJobGroup(_JOBS)
+            thread.join(_CUT_OFF_S)
 
     def close(self) -> None:
         """Stop, and release connections."""

@@ -24,7 +24,8 @@ from cdc.source.postgres import WIRE_OPTIONS
 from cdc.source.relations import describe
 from cdc.source.types import load_types
 from cdc.topics import table_topic
-from jobs.batch.images import Image, filled, images, read_row
+from jobs.batch.images import Image, filled, read_row, text
+from jobs.batch.task_fold import read_event
 from jobs.state.batch import mirror_batch
 from jobs.state.batch.mirror_batch import Images
 from jobs.state.batch.staging import Mirror, Record, stage
@@ -226,14 +227,16 @@ def event(record: Produced, name: str) -> Record:
     assert value is not None
     parsed = json.loads(value)
     of_source = parsed["source"]
-    before, after = images(value)
+    read = read_event(key, value, 0)
+    assert read is not None
+    assert read.event is not None
     return Record(
         f"{of_source['schema']}.{of_source['table']}",
         parsed["op"],
         of_source["commit_lsn"],
         of_source["ordinal"],
         of_source["schema_id"],
-        before if parsed["op"] == "d" else after,
+        text(read.event.before if parsed["op"] == "d" else read.event.after),
         of_source.get("unchanged", ()),
         name,
         None if key is None else key.decode(),

@@ -36,10 +36,11 @@ class Applied:
     def __init__(self) -> None:
         self.batches: list[StreamBatch] = []
         self.fault: Exception | None = None
-        self.gate = threading.Event()
+        self.begun, self.gate = threading.Event(), threading.Event()
         self.gate.set()
 
     def __call__(self, batch: StreamBatch) -> None:
+        self.begun.set()
         self.gate.wait(60)
         if self.fault is not None:
             raise self.fault
@@ -127,7 +128,7 @@ def test_stop_waits_for_the_batch_under_way(stream: Stream, applied: Applied, lo
     applied.gate.clear()
     stream.start(beginning(log))
     write(log, 1)
-    wait_until(stream._in_batch.locked, "a batch")
+    assert applied.begun.wait(60)
     stopping = threading.Thread(target=stream.stop)
     stopping.start()
     applied.gate.set()
@@ -216,8 +217,9 @@ def test_records_of_many_megabytes_are_read_by_tasks(
 
 
 def test_records_of_a_partition_that_is_new_are_read(
-    stream: Stream, applied: Applied, log: Log
+    stream: Stream, applied: Applied, log: Log, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("jobs.run.stream.stream._LOOK_S", 0.2)
     stream.start(beginning(log))
     write(log, 1)
     wait_until(lambda: applied.rows, "a row")

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import pyarrow as pa
-import pytest
 
 from jobs.batch.folded_rows import SCHEMA, oldest_us, steps
-from jobs.batch.image_completion import finished
-from jobs.batch.images import Image, filled, images, read_row
-from jobs.batch.plan import RANK, TEXT
+from jobs.batch.images import Image, filled, read_row
 
 
 def rows(*found: dict[str, object]) -> pa.Table:
@@ -41,24 +38,6 @@ def test_a_value_of_a_snapshot_stays_listed() -> None:
     assert filled(last, between) == Image('{"id":1,"a":4,"b":3}', ["b"], 50)
     assert filled(last, [filled(between[0], [row])]) == Image('{"id":1,"a":4,"b":3}', ["b"], 50)
     assert filled(last, [Image('{"id":1,"a":4,"b":5}', ()), row]).read_lsn is None
-
-
-def test_what_spark_leaves_of_a_snapshot_says_where_it_was_read() -> None:
-    update = of_key("1", "a", 100, after='{"id":1,"x":"?"}', unchanged=["x"])
-    read = of_key("1", "a", 50, op="r", after='{"id":1,"x":"old"}')
-    ranked = [{**row, RANK: rank, TEXT: None} for rank, row in enumerate((update, read), 1)]
-    schema = SCHEMA.append(pa.field(RANK, pa.int32())).append(pa.field(TEXT, pa.string()))
-    empty = dict.fromkeys(schema.names)
-    table = pa.Table.from_pylist([{**empty, **row} for row in ranked], schema)
-    (row,) = finished(table).to_pylist()
-    assert (row["after"], row["unchanged"]) == ('{"id":1,"x":"old"}', ["x"])
-    assert row["read_lsn"] == 50
-
-
-@pytest.mark.parametrize("spaces", ["", " ", "\n\t"])
-def test_images_are_cut_out_of_any_json(spaces: str) -> None:
-    event = f'{{"op":"u",{spaces}"after"{spaces}:{spaces}{{"a": 1}}{spaces},"before":null}}'
-    assert images(event) == (None, '{"a": 1}')
 
 
 def test_a_batch_of_one_version_is_one_step() -> None:

@@ -11,7 +11,6 @@ import pytest
 from cdc.events.codes import PLACEHOLDER
 from cdc.kafka.partition_reader import FetchedRecord
 from cdc.kafka.range_reader import Stretch
-from jobs.batch.small_batch import folded_here
 from jobs.batch.task_fold import TaskFold, TooLargeError, batches, fold_part
 from jobs.batch.task_parts import Part, divided
 from tests.support.events.events import Record, event, snapshot
@@ -32,14 +31,6 @@ def test_random_parts_are_folded_as_the_reference_folds_them() -> None:
         random = Random(seed)
         records = fetched(random_events(random, random.randrange(1, 60)), "s.public.t")
         rows = comparable(folded(records))
-        assert in_order(rows) == in_order(model(records)), f"seed {seed}"
-
-
-def test_a_driver_folds_several_versions_as_the_reference_does() -> None:
-    for seed in range(300):
-        random = Random(seed)
-        records = fetched(random_events(random, random.randrange(1, 60)), "s.public.t")
-        rows = comparable(folded_here(records).to_pylist())
         assert in_order(rows) == in_order(model(records)), f"seed {seed}"
 
 
