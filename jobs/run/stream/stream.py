@@ -184,9 +184,7 @@ class Stream:
 
     def _end(self) -> Offsets:
         """Where the next batch ends: as far as Kafka has records, unless these are too many."""
-        end = self._reader.ends(self.reached)
-        part = self._most_records / max(1, records_between(self.reached, end))
-        return end if part >= 1 else between(self.reached, end, part)
+        return limited(self.reached, self._reader.ends(self.reached), self._most_records)
 
     def _folded(
         self, begin: Offsets, end: Offsets
@@ -234,6 +232,21 @@ def between(begin: Offsets, end: Offsets, part: float) -> Offsets:
         }
         for topic, of_topic in end.items()
     }
+
+
+def limited(begin: Offsets, end: Offsets, most: int) -> Offsets:
+    """``end``, or if there are more than ``most`` records the offsets before which there are about
+    so many, of each partition alike: at least one of each that has some."""
+    part = most / max(1, records_between(begin, end))
+    if part >= 1:
+        return end
+    found: Offsets = {}
+    for topic, of_topic in end.items():
+        for partition, high in of_topic.items():
+            low = begin.get(topic, {}).get(partition, 0)
+            at = low + max(1, int((high - low) * part))
+            found.setdefault(topic, {})[partition] = min(at, high)
+    return found
 
 
 def _counts(offsets: Offsets) -> dict[str, int]:
