@@ -55,6 +55,22 @@ def capture_metrics(config: Config, run: Capture, probes: Probes) -> Iterator[No
 
 
 @contextmanager
+def probes_alone(config: Config, missing: list[str]) -> Iterator[None]:
+    """Of a capture that waits for a server before it can begin: serve its probes, not ready for
+    what ``missing`` names then. Raises as ``capture_metrics``."""
+    address = config.metrics.capture
+    if not address:
+        yield
+        return
+    waiting = Probes()
+    waiting.moved()
+    waiting.ready_unless(lambda: missing)
+    waiting.begins = lambda: True
+    with closing(MetricsServer(address, "metrics.capture", registry_of(list), waiting)):
+        yield
+
+
+@contextmanager
 def apply_metrics(
     config: Callable[[], Config], names: Sequence[str], probes: Probes
 ) -> Iterator[None]:

@@ -71,10 +71,9 @@ class Capture:
         self._config = config
         self._source = config.source
         self._broker = Broker(config.kafka.bootstrap_servers, config.kafka)
+        # Early, so that what cannot work is refused at once.
         try:
-            start = begin(
-                config, self._broker
-            )  # early, so that what cannot work is refused at once
+            start = begin(config, self._broker)
         except HeadwaterError:
             self._broker.close()
             raise

@@ -31,6 +31,12 @@ _SETTINGS: Final[Mapping[str, str | int | bool]] = {
     "topic.metadata.refresh.interval.ms": 300_000,
 }
 _GONE: Final = (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE)
+_ABSENT: Final = (
+    KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION,
+)  # fmt: skip
+_AWAY: Final = (
+    KafkaError._TIMED_OUT, KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN, KafkaError._RESOLVE,
+)  # fmt: skip
 LOST_HINT: Final = (
     "run `headwater view rebuild` for the views of this table, and raise retention.ms of the "
     "topic: retention removed the record, or the topic was recreated"
@@ -78,13 +84,14 @@ class PartitionReader:
         return {topic: len(found[topic].partitions) if topic in found else 0 for topic in topics}
 
     def has_more(self, begin: Offsets, timeout_s: float) -> bool:
-        """Whether any partition has a record at ``begin`` or behind; waits for one.
+        """Whether any partition has a record at ``begin`` or behind, or ends behind offsets that
+        hold none; waits for one.
 
         Raises ``LogError`` where Kafka no longer holds ``begin``.
         """
         self._go_to(begin)
         deadline = monotonic() + timeout_s
-        while not any(self._ahead.values()):
+        while not any(self._fetched[place] > at for place, at in _places(begin).items()):
             left = deadline - monotonic()
             if left <= 0:
                 return False
@@ -105,13 +112,18 @@ class PartitionReader:
         return found
 
     def _high(self, place: _Place) -> int:
-        """Of a partition that nothing was fetched of yet Kafka is asked."""
+        """Of a partition that nothing was fetched of yet Kafka is asked; -1 if there is none."""
         partition = TopicPartition(*place)
         _, high = self._client.get_watermark_offsets(partition, cached=True)
         if high >= 0:
             return int(high)
         with _answering(f"asking for the end of {place[0]}-{place[1]}"):
-            return int(self._client.get_watermark_offsets(partition, timeout=_SILENT_S)[1])
+            try:
+                return int(self._client.get_watermark_offsets(partition, timeout=_SILENT_S)[1])
+            except KafkaException as exception:
+                if exception.args[0].code() in _ABSENT:
+                    return -1
+                raise
 
     def read(
         self, begin: Offsets, end: Offsets, most_bytes: int = _MOST_BYTES
@@ -190,6 +202,7 @@ class PartitionReader:
             elif error.code() == KafkaError._PARTITION_EOF:
                 self._fetched[place], moved = max(self._fetched[place], message.offset()), True
             elif place[0] is not None and not error.retriable():
+                self._forget()  # what was given with it is fetched again
                 raise self._fault(place, error)
         return moved
 
@@ -205,9 +218,12 @@ class PartitionReader:
 def _answering(doing: str) -> Iterator[None]:
     try:
         yield
-    except KafkaException as error:
-        message = f"{doing}: Kafka does not answer ({error.args[0].str()})"
-        raise RetryableError(message, "check that Kafka is running") from None
+    except KafkaException as exception:
+        error: KafkaError = exception.args[0]
+        if error.retriable() or error.code() in _AWAY:
+            message = f"{doing}: Kafka does not answer ({error.str()})"
+            raise RetryableError(message, "check that Kafka is running") from None
+        raise LogError(f"{doing}: {error.str()}") from None
 
 
 def lost(topic: str, partition: int, offset: int) -> LogError:

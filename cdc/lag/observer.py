@@ -60,7 +60,7 @@ class Observer(Generic[T]):
     @property
     def fresh(self) -> Seen[T] | None:
         """The last look, unless it is too old to say something of now: until the next two are
-        overdue, each a rest after the one before."""
+        overdue, each as long and a rest after the one before."""
         seen = self._seen
         return seen if seen is not None and time.time() - seen.at_s <= self._stale_s else None
 
@@ -74,12 +74,12 @@ class Observer(Generic[T]):
     def _run(self) -> None:
         wait_s, failed = 0.0, ""
         while not self._ending.wait(wait_s):
-            began = self._clock()
+            began, began_s = self._clock(), time.time()
             try:
                 found = self._look()
-                wait_s, failed = self._rest_s(began), ""
-                self._stale_s = STALE_S + 2 * wait_s
-                self._seen = Seen(found, time.time())
+                wait_s, failed, ended_s = self._rest_s(began), "", time.time()
+                self._stale_s = STALE_S + 2 * (wait_s + max(0.0, ended_s - began_s))
+                self._seen = Seen(found, ended_s)
             except Exception as error:  # whatever it is, the next look may succeed
                 if failed != type(error).__name__:
                     told = str(error) if isinstance(error, HeadwaterError) else repr(error)

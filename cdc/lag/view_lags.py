@@ -6,7 +6,7 @@ and for the first records of all partitions together: a look at ten views takes 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from cdc.errors import LogError
@@ -45,45 +45,53 @@ class _Standing(NamedTuple):
 def view_lags(
     broker: Broker, topics: Topics, moment: Moment
 ) -> tuple[list[PartitionLag], dict[str, LogError]]:
-    """One entry for every partition of every view, and why a view could not be measured: it has a
-    topic that does not exist, or one with a record that Headwater has not written.
+    """One entry for every partition of every view, and why a view could not be measured: Kafka
+    refuses something of it, it has a topic that does not exist, or one with a record that Headwater
+    has not written.
 
     Raises ``RetryableError`` when Kafka cannot be reached.
     """
+    try:
+        return _together(broker, topics, moment)
+    except LogError as error:
+        if len(topics) == 1:
+            return [], dict.fromkeys(topics, error)
+    found, errors = list[PartitionLag](), dict[str, LogError]()
+    for view, own in topics.items():
+        of_view, error_of = view_lags(broker, {view: own}, moment)
+        found += of_view
+        errors |= error_of
+    return found, errors
+
+
+def _together(
+    broker: Broker, topics: Topics, moment: Moment
+) -> tuple[list[PartitionLag], dict[str, LogError]]:
     # In this order a view that works meanwhile is never ahead of the ends.
     commits = {view: broker.commits(view_group(view), own) for view, own in topics.items()}
-    errors = dict(_absent(broker, topics))
-    named = sorted({one for view, own in topics.items() if view not in errors for one in own})
+    named = sorted({topic for own in topics.values() for topic in own})
     starts, ends = broker.beginning_offsets(named), broker.end_offsets(named)
     standings = {
         view: [
-            _Standing((topic, partition), _of_this_topic(commits[view], (topic, partition), end),
-                      starts[topic][partition], end)
+            _Standing(
+                (topic, partition),
+                _of_this_topic(commits[view], (topic, partition), end),
+                starts[topic][partition],
+                end,
+            )
             for topic in own
             for partition, end in sorted(ends[topic].items())
         ]
         for view, own in topics.items()
-        if view not in errors
-    }  # fmt: skip
+    }
     first = _first_records(broker, (one for own in standings.values() for one in own))
-    found: list[PartitionLag] = []
-    for view, own in standings.items():
+    found, errors = list[PartitionLag](), dict[str, LogError]()
+    for view, of_view in standings.items():
         try:
-            found += [_lag(view, one, first, moment) for one in own]
+            found += [_lag(view, one, first, moment) for one in of_view]
         except LogError as error:
             errors[view] = error
     return found, errors
-
-
-def _absent(broker: Broker, topics: Topics) -> Iterator[tuple[str, LogError]]:
-    """Views that have a topic which does not exist."""
-    there = broker.partitions(sorted({topic for own in topics.values() for topic in own}))
-    for view, own in topics.items():
-        if not there.keys() >= set(own):
-            try:
-                broker.end_offsets(own)
-            except LogError as error:
-                yield view, error
 
 
 def _of_this_topic(commits: Mapping[Place, Commit], place: Place, end: int) -> Commit | None:

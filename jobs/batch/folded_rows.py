@@ -3,8 +3,9 @@
 Order is the position's (commit LSN, ordinal), never the offset's: a row of a snapshot, ordinal 0,
 loses against any change committed at its LSN or later, wherever it stands in the topic.
 
-A key has one row for each period of a table version (``jobs.batch.version_periods``) that its
-records of the batch are of: columns may have exchanged their names in between. Records without a
+A key has one row for each period of a table version (``jobs.batch.version_periods``), as the
+records of its partition tell, that its records of the batch are of: columns may have exchanged
+their names in between. Records without a
 key are not folded, but for TRUNCATE, which stands in every partition of its topic: the newest is
 kept, or the newest of each part that was read by itself.
 """

@@ -7,7 +7,7 @@ are taken as they stand.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
 import msgspec
 import pyarrow as pa
@@ -34,11 +34,14 @@ class SeveralVersionsError(Exception):
     """A part has several table versions, whose periods have to be known before it is folded."""
 
 
+_Long = Annotated[int, msgspec.Meta(ge=-(1 << 63), le=(1 << 63) - 1)]
+
+
 class _Source(msgspec.Struct, gc=False):
-    commit_lsn: int
-    ordinal: int
+    commit_lsn: _Long
+    ordinal: _Long
     schema_id: str
-    ts_us: int | None = None
+    ts_us: _Long | None = None
     unchanged: list[str] | None = None
 
 
@@ -59,6 +62,8 @@ class _Event(msgspec.Struct, gc=False):
 
 
 _decoded: Final = msgspec.json.Decoder(_Event).decode
+_IMAGES: Final = frozenset(b"{n")
+"""How an image begins: an object, or null."""
 _At = tuple[int, int, int]
 """Position, and the offset of records that have the same."""
 
@@ -148,14 +153,10 @@ class TaskFold:
 
     def _add(self, key: bytes | None, value: bytes, offset: int) -> None:
         size = len(value) + OVERHEAD_BYTES
-        try:
-            value.decode()
-            event = _decoded(value)
-            held = self._held(event.source)
-            known = held.get(key)
-            if known is None and key is not None:
-                key.decode()
-        except (msgspec.DecodeError, UnicodeDecodeError):
+        event = _event(value)
+        held = None if event is None else self._held(event.source)
+        known = None if held is None else held.get(key)
+        if event is None or held is None or (known is None and not _is_text(key)):
             self._keep(Last(key, (0, 0, offset), None, size, None))
             return
         source = event.source
@@ -192,17 +193,32 @@ class TaskFold:
 
 def read_event(key: bytes | None, value: bytes, offset: int) -> Last | None:
     """A record as a change of its own; None if it is no event."""
-    try:
-        value.decode()
-        event = _decoded(value)
-        if key is not None:
-            key.decode()
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    event = _event(value)
+    if event is None or not _is_text(key):
         return None
     source = event.source
     at = (source.commit_lsn, source.ordinal, offset)
     oldest_us = None if event.op == SNAPSHOT else source.ts_us
     return Last(key, at, event, len(value) + OVERHEAD_BYTES, oldest_us)
+
+
+def _event(value: bytes) -> _Event | None:
+    """None for what is no event."""
+    try:
+        value.decode()
+        event = _decoded(value)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return None
+    if not {memoryview(event.before)[0], memoryview(event.after)[0]} <= _IMAGES:
+        return None
+    return event
+
+
+def _is_text(key: bytes | None) -> bool:
+    try:
+        return key is None or key.decode() is not None
+    except UnicodeDecodeError:
+        return False
 
 
 def _replace(known: Last, at: _At, event: _Event, size: int) -> int:

@@ -203,10 +203,18 @@ class Engine:
             self._joined.set()
         if not self._joined.is_set():
             return
-        if self._streams:
-            self._stream.stop()
-            self._streams = False
         self._joined.clear()
+        try:
+            self._start_stream()
+        except HeadwaterError:
+            self._joined.set()  # what is away now may be back at the next attempt
+            raise
+
+    def _start_stream(self) -> None:
+        """Anew, unless there is nothing to read."""
+        if self._streams:
+            self._streams = False
+            self._stream.stop()
         with self.changing() as conn:
             if self._spare:
                 drop_spare_mirrors(conn, self._tables, self._views.wanted())
@@ -220,11 +228,7 @@ class Engine:
             self._last = read_progress(conn).batch
         self._reach.batch(self._last, offsets)
         if offsets:
-            try:
-                self._stream.start(offsets)
-            except RetryableError:
-                self._joined.set()
-                raise
+            self._stream.start(offsets)
             self._streams = True
             log.info("stream_started", topics=len(offsets))
 

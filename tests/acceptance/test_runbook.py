@@ -143,7 +143,7 @@ def topic_is_lost(runbook: Runbook) -> None:
     admin.close()
     of.execute(*CHANGES)
     runbook.ended("capture", "Unknown partition")
-    runbook.ended("apply", "UnknownTopicOrPartition")
+    runbook.ended("apply", f"{of.name}.public.orders")
 
 
 def source_is_declared(runbook: Runbook) -> None:

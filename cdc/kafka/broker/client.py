@@ -206,7 +206,9 @@ class Broker:
         def commit(admin: Any) -> None:
             for tp, error in admin.alter_group_offsets(group, wanted).items():
                 if error is not kafka_errors.NoError:
-                    raise error(f"{tp.topic}-{tp.partition}")
+                    fault = error()
+                    fault.description = f"{tp.topic}-{tp.partition}: {fault.description}"
+                    raise fault
 
         self._connection.call(f"committing offsets of group {group}", commit)
 

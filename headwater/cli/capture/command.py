@@ -93,6 +93,7 @@ def capture(
 def _connected(config: Config, stopping: threading.Event) -> Capture | None:
     """As soon as source and Kafka answer; None when it is stopped before. Raises ``SourceError``
     when they have not for as long as a running capture would wait."""
+    from contextlib import ExitStack
     from importlib.metadata import version
 
     import structlog
@@ -100,18 +101,24 @@ def _connected(config: Config, stopping: threading.Event) -> Capture | None:
     from cdc.capture.loop import Capture
     from cdc.capture.reconnection import Reconnect
     from cdc.errors import RetryableError
+    from headwater.metrics import probes_alone
 
+    log = structlog.get_logger("capture")
     reconnect = Reconnect(config.capture.reconnect_s, config.capture.silence_s)
-    while not stopping.is_set():
-        began = time.monotonic()
-        try:
-            return Capture(config, version("headwater"))
-        except RetryableError as error:
-            now = time.monotonic()
-            pause_s = reconnect.after(error, now - began, False, now)
-            reason = str(error)
-            structlog.get_logger("capture").warning("reconnecting", reason=reason, in_s=pause_s)
-            stopping.wait(pause_s)
+    missing: list[str] = []
+    with ExitStack() as waiting:
+        while not stopping.is_set():
+            began = time.monotonic()
+            try:
+                return Capture(config, version("headwater"))
+            except RetryableError as error:
+                now = time.monotonic()
+                pause_s = reconnect.after(error, now - began, False, now)
+                log.warning("reconnecting", reason=str(error), in_s=pause_s)
+                if not missing:
+                    waiting.enter_context(probes_alone(config, missing))
+                missing[:] = [str(error)]
+                stopping.wait(pause_s)
     return None
 
 

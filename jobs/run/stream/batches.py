@@ -1,7 +1,7 @@
 """Micro-batches of the stream, applied to the state database: mirrors, dirty keys, progress.
 
-A batch is one transaction. What it leaves undone after a crash was never begun, and Spark gives it
-again; what it has done is known by the offsets that it wrote.
+A batch is one transaction. What it leaves undone after a crash was never begun, and comes again;
+what it has done is known by the offsets that it wrote.
 """
 
 from __future__ import annotations

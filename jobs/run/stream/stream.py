@@ -19,7 +19,7 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from cdc.config import Kafka
-from cdc.errors import HeadwaterError
+from cdc.errors import HeadwaterError, RetryableError
 from cdc.kafka.broker import Broker, Offsets
 from cdc.kafka.partition_reader import FetchedRecord, PartitionReader
 from jobs.batch.history_changes import of_records, of_stretches
@@ -128,6 +128,7 @@ class Stream:
         self._thread: threading.Thread | None = None
         self._error: HeadwaterError | None = None
         self._look = 0.0
+        self._absent: set[str] = set()
         self.reached: Offsets = {}
         """Where the last batch ended that was applied."""
 
@@ -135,10 +136,17 @@ class Stream:
         """Read the topics that ``begin`` names from there on; may be called again after ``stop``.
 
         Partitions that it does not name are read from their first record. Raises ``LogError`` where
-        Kafka does not hold ``begin``, ``RetryableError`` where it does not answer.
+        Kafka does not hold ``begin``, ``RetryableError`` where it does not answer, and while a
+        batch goes on that ``stop`` could not end.
         """
+        if self.active:
+            raise RetryableError(
+                "the stream's last batch has not ended yet", "wait: a store or Spark holds it up"
+            )
+        self._reader.close()  # of a topic that was recreated it may know where the old one ended
         self.reached, self._error = self._held_by_kafka(begin), None
         self._stopping.clear()
+        self._absent.clear()
         self._thread = threading.Thread(target=self._run, name="stream", daemon=True)
         self._thread.start()
 
@@ -149,11 +157,11 @@ class Stream:
 
     def _run(self) -> None:
         """Until it is told to stop, or a batch fails."""
-        context = self._session.sparkContext
-        context.setLocalProperty("spark.scheduler.pool", _JOBS)
-        context.setJobGroup(_JOBS, "a batch of the stream", interruptOnCancel=True)
         number, began = 0, -self._interval_s
         try:
+            context = self._session.sparkContext
+            context.setLocalProperty("spark.scheduler.pool", _JOBS)
+            context.setJobGroup(_JOBS, "a batch of the stream", interruptOnCancel=True)
             while self._waited(began):
                 began, begin, end = time.monotonic(), self.reached, self._end()
                 if records_between(begin, end) > 0:
@@ -174,13 +182,17 @@ class Stream:
         return not self._stopping.wait(max(0.0, began + self._interval_s - time.monotonic()))
 
     def _take_up_partitions(self) -> None:
-        """Those that topics have got since."""
+        """Those that topics have got since. A topic that is not there twice was deleted: that is
+        told; a broker that has just started may not know it yet."""
         now = time.monotonic()
         if now < self._look:
             return
-        if self._reader.partitions(self.reached) != _counts(self.reached):
+        found = self._reader.partitions(self.reached)
+        absent = {topic for topic in self.reached if not found[topic]}
+        more = any(found[topic] > len(known) for topic, known in self.reached.items())
+        if more or absent & self._absent:
             self.reached = self._held_by_kafka(self.reached)
-        self._look = now + _LOOK_S
+        self._absent, self._look = absent, now + _LOOK_S
 
     def _end(self) -> Offsets:
         """Where the next batch ends: as far as Kafka has records, unless these are too many."""
@@ -208,18 +220,18 @@ class Stream:
         """End the stream after the batch it is in; one that takes longer than ``limit_s`` is cut
         off, and what it has applied is up to its ``apply``."""
         self._stopping.set()
-        thread, self._thread = self._thread, None
-        if thread is None:
+        if self._thread is None:
             return
-        thread.join(limit_s)
-        if thread.is_alive():
+        self._thread.join(limit_s)
+        if self._thread.is_alive():
             self._session.sparkContext.cancelJobGroup(_JOBS)
-            thread.join(_CUT_OFF_S)
+            self._thread.join(_CUT_OFF_S)
 
     def close(self) -> None:
         """Stop, and release connections."""
         self.stop()
-        self._reader.close()
+        if not self.active:
+            self._reader.close()
 
 
 def between(begin: Offsets, end: Offsets, part: float) -> Offsets:
@@ -247,7 +259,3 @@ def limited(begin: Offsets, end: Offsets, most: int) -> Offsets:
             at = low + max(1, int((high - low) * part))
             found.setdefault(topic, {})[partition] = min(at, high)
     return found
-
-
-def _counts(offsets: Offsets) -> dict[str, int]:
-    return {topic: len(of_topic) for topic, of_topic in offsets.items()}

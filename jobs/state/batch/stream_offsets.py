@@ -1,7 +1,7 @@
 """How far the mirrors are: the stream's offsets, the batches, and the position they stand for.
 
 The offsets are the truth of the stream: they are written in the transaction that applies a batch,
-so whatever Spark gives again after a crash is known by them. The mirrors' position is
+so whatever comes again after a crash is known by them. The mirrors' position is
 ``(lsn, total)``: the greatest commit LSN that was applied, and the sum of all offsets, which rises
 with every batch. Rows are written to stores under it, so the order of two writes of one key is the
 order of the states they were made from.

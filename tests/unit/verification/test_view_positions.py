@@ -165,6 +165,21 @@ def test_a_topic_that_lacks_or_holds_something_else_hides_no_other_view() -> Non
     assert "s.public.odd-0: the record at offset 0 was not written" in str(errors["x"])
 
 
+def test_what_kafka_refuses_of_one_view_hides_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    log = LogInMemory()
+    log.change(50)
+    committed = log.committed
+
+    def refused(group: str, topics: Sequence[str]) -> Offsets:
+        if group == "headwater.w":
+            raise LogError("group headwater.w: authorization failed", "grant it")
+        return committed(group, topics)
+
+    monkeypatch.setattr(log, "committed", refused)
+    found, errors = view_lags(log, {"v": [TABLE], "w": [TABLE]}, Moment(100, 90, 0.0))
+    assert ([one.view for one in found], [*errors]) == (["v"], ["w"])
+
+
 def test_a_view_may_be_ahead_of_the_mark() -> None:
     log = LogInMemory()
     log.change(50)

@@ -6,8 +6,11 @@ import signal
 import time
 from contextlib import closing
 from dataclasses import replace
+from http import HTTPStatus
 from pathlib import Path
+from urllib.error import HTTPError, URLError
 from urllib.parse import urlsplit
+from urllib.request import urlopen
 
 import psycopg
 import pytest
@@ -51,15 +54,15 @@ def test_a_stop_does_not_wait_for_a_server_that_does_not_answer(shop: Deployment
     assert "Traceback" not in shop.log("capture")
 
 
-@pytest.mark.parametrize("server", ["source", "Kafka"])
+@pytest.mark.parametrize("server", ["PostgreSQL", "Kafka"])
 def test_a_capture_that_starts_before_a_server_waits_for_it(
     shop: Deployment, postgres: str, kafka: str, server: str
 ) -> None:
     shop.init()
-    port, where = free_port(set()), {"source": postgres, "Kafka": f"//{kafka}"}[server]
+    port, where = free_port(set()), {"PostgreSQL": postgres, "Kafka": f"//{kafka}"}[server]
     target = urlsplit(where).port
     assert target is not None
-    if server == "source":
+    if server == "PostgreSQL":
         away = replace(shop, dsn=shop.dsn.replace(f":{target}/", f":{port}/"))
     else:
         away = replace(shop, bootstrap=f"127.0.0.1:{port}")
@@ -67,13 +70,30 @@ def test_a_capture_that_starts_before_a_server_waits_for_it(
     refused = away.run("capture")
     assert refused.returncode == 1
     assert refused.stderr.count('"reconnecting"') >= 2
-    away.extra = BEATS
+    metrics = free_port({port})
+    away.extra = f'{BEATS}[metrics]\ncapture = "127.0.0.1:{metrics}"\n'
     with away.running("capture") as capture:
         wait_until(lambda: "reconnecting" in away.log("capture"), "capture to find nobody there")
+        assert probe(metrics, "livez")[0] == HTTPStatus.OK
+        status, told = probe(metrics, "readyz")
+        assert (status, server in told) == (HTTPStatus.SERVICE_UNAVAILABLE, True), told
         with closing(Proxy(port, target)):
             shop.execute("insert into item values (1, 'x')")
             away.captured(capture)
     assert [event.value and event.value["op"] for event in shop.events("item")] == ["c"]
+
+
+def probe(port: int, page: str) -> tuple[int, str]:
+    def answer() -> tuple[int, str]:
+        try:
+            with urlopen(f"http://127.0.0.1:{port}/{page}") as found:
+                return found.status, found.read().decode()
+        except HTTPError as error:
+            return error.code, error.read().decode()
+        except URLError as error:
+            raise AssertionError("nothing listens yet") from error
+
+    return wait_until(answer, "probes to be served")
 
 
 def test_a_capture_that_waits_for_a_server_can_be_stopped(shop: Deployment) -> None:

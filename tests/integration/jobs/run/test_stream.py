@@ -138,6 +138,25 @@ def test_stop_waits_for_the_batch_under_way(stream: Stream, applied: Applied, lo
     assert stream.error() is None
 
 
+def test_it_is_not_started_beside_a_batch_that_could_not_be_ended(
+    stream: Stream, applied: Applied, log: Log, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("jobs.run.stream.stream._CUT_OFF_S", 0.1)
+    applied.gate.clear()
+    stream.start(beginning(log))
+    write(log, 1)
+    assert applied.begun.wait(60)
+    stream.stop(limit_s=0.1)
+    with pytest.raises(RetryableError, match="last batch has not ended"):
+        stream.start(beginning(log))
+    applied.gate.set()
+    wait_until(lambda: not stream.active, "the batch to end")
+    stream.start(stream.reached)
+    write(log, 2)
+    wait_until(lambda: len(applied.rows) == 2, "two rows")
+    assert applied.ids() == [1, 2]
+
+
 def test_large_batches_are_read_by_tasks(
     spark: SparkSession,
     kafka: str,
@@ -231,6 +250,20 @@ def test_records_of_a_partition_that_is_new_are_read(
     write(log, 3)
     wait_until(lambda: len(applied.rows) == 3, "three rows")
     assert stream.reached[log.topic][PARTITIONS] == 1
+
+
+def test_a_topic_that_is_deleted_ends_it_and_is_named(
+    stream: Stream, applied: Applied, log: Log, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("jobs.run.stream.stream._LOOK_S", 0.2)
+    other = Log(log.bootstrap, log.source, "other")
+    stream.start(beginning(log, other))
+    write(log, 1)
+    wait_until(lambda: applied.rows, "a row")
+    with Broker(log.bootstrap) as broker:
+        broker.delete_topics([other.topic])
+    wait_until(lambda: stream.error() is not None, "the stream to tell of it")
+    assert other.topic in str(stream.error())
 
 
 def test_offsets_that_retention_removed_are_named(

@@ -105,6 +105,25 @@ def test_a_record_that_is_no_event_is_named() -> None:
     assert found == {0: foreign, 1: foreign, 2: ("c", None)}
 
 
+@pytest.mark.parametrize(
+    "value",
+    [
+        '{"op":"u","source":{"commit_lsn":9223372036854775808,"ordinal":1,"schema_id":"s"}}',
+        '{"op":"u","source":{"commit_lsn":1,"ordinal":1e80,"schema_id":"s"}}',
+        '{"op":"u","source":{"commit_lsn":1,"ordinal":1,"schema_id":"s","ts_us":99999999999999999999}}',
+        '{"op":"u","after":[1],"source":{"commit_lsn":1,"ordinal":1,"schema_id":"s"}}',
+        '{"op":"u","before":5,"source":{"commit_lsn":1,"ordinal":1,"schema_id":"s"}}',
+        '{"op":"u","source":{"commit_lsn":1,"ordinal":1,"schema_id":"s"},"x":DEEP}',
+    ],
+)
+def test_what_looks_like_an_event_and_is_none_stops_nothing(value: str) -> None:
+    deep = "[" * 100_000 + "]" * 100_000
+    rows = folded((b'{"id":1}', value.replace("DEEP", deep).encode()), event(2, 1, {"id": 1}))
+    assert sorted((row["op"] or "", row["cause"]) for row in rows) == [
+        ("", "not an event of Headwater"), ("c", None),
+    ]  # fmt: skip
+
+
 def test_a_large_record_goes_through() -> None:
     body = "x" * (9 << 20)
     rows = folded(event(1, 1, {"id": 1, "b": body}), event(2, 1, {"id": 2, "b": body}))
