@@ -108,12 +108,11 @@ def _connected(config: Config, stopping: threading.Event) -> Capture | None:
     missing: list[str] = []
     with ExitStack() as waiting:
         while not stopping.is_set():
-            began = time.monotonic()
             try:
                 return Capture(config, version("headwater"))
             except RetryableError as error:
-                now = time.monotonic()
-                pause_s = reconnect.after(error, now - began, False, now)
+                # No session was ever there, however long the attempt took.
+                pause_s = reconnect.after(error, 0.0, False, time.monotonic())
                 log.warning("reconnecting", reason=str(error), in_s=pause_s)
                 if not missing:
                     waiting.enter_context(probes_alone(config, missing))

@@ -215,12 +215,14 @@ def test_what_the_broker_refuses_is_one_fault_with_the_way_out(
     if changed:
         shop.environment = {name.upper(): value for name, value in (right | changed).items()}
         shop.extra = _options(**{name: f"${{{name.upper()}}}" for name in right})
+    shop.extra += "[capture]\nreconnect_s = 0.1\n"
     done = shop.run(verb)
     assert done.returncode == 1, done.stderr
     assert "Traceback" not in done.stderr
     assert "wr0ng-s3cret" not in done.stdout + done.stderr
     if verb != "check":  # which is a table
-        fault, way_out = done.stderr.splitlines()
+        *waited, fault, way_out = done.stderr.splitlines()
+        assert all("reconnecting" in line for line in waited), waited
         assert fault.startswith(f"error: Kafka at {shop.bootstrap}: "), fault
         assert way_out.startswith("  hint: ")
         assert hint in way_out
