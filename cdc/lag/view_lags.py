@@ -1,7 +1,7 @@
 """How far views are behind Kafka and the source, partition by partition.
 
 Views share topics, and often the offsets where they stand. So Kafka is asked once for each of them,
-and for the first records of all partitions together: a look at ten views takes a tenth of a second.
+and for the first records of all partitions together: a look at ten views under load takes 0.2 s.
 """
 
 from __future__ import annotations

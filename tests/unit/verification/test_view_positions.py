@@ -2,88 +2,18 @@
 
 from __future__ import annotations
 
-import json
 import time
-from collections.abc import Iterator, Mapping, Sequence
 
 import pytest
 
 from cdc.config import Config
 from cdc.errors import LogError, RetryableError
 from cdc.events.marks import Mark
-from cdc.kafka.broker import Broker, Commit, Offsets, Place, Record, Stretch
 from cdc.lag.view_lags import Moment, view_lags
 from cdc.source.slot import SourceIdentity
+from tests.support.events.log_in_memory import PROGRESS, TABLE, LogInMemory
 from verification.read_your_writes import Views
 from verification.view_positions import NotReachedError, applied_below, wait_until_applied
-
-PROGRESS, TABLE = "s.__progress", "s.public.t"
-
-
-class LogInMemory(Broker):
-    """What is asked of a broker; ``on_look`` happens before each look at a group."""
-
-    def __init__(self) -> None:
-        self.records: dict[str, list[bytes | None]] = {PROGRESS: [], TABLE: []}
-        self.groups: dict[str, Offsets] = {}
-        self.gone = 0
-        self.away = 0
-        self.turns = 0
-
-    def close(self) -> None:
-        """Nothing is open."""
-
-    def _answer(self) -> None:
-        """Kafka is away for so many questions."""
-        if self.away:
-            self.away -= 1
-            raise RetryableError("Kafka does not answer", "is it running?")
-
-    def mark(self, confirmed: int) -> None:
-        """Capture has come so far."""
-        offsets = {TABLE: {0: len(self.records[TABLE])}}
-        mark = Mark(confirmed, offsets, "1", 1, "db", "slot")
-        self.records[PROGRESS].append(mark.encode(0))
-
-    def change(self, lsn: int) -> None:
-        self.records[TABLE].append(json.dumps({"source": {"commit_lsn": lsn}}).encode())
-
-    def apply(self, view: str, upto: int) -> None:
-        self.groups[f"headwater.{view}"] = {TABLE: {0: upto}}
-
-    def committed(self, group: str, topics: Sequence[str]) -> Offsets:
-        self._answer()
-        return {t: at for t, at in self.groups.get(group, {}).items() if t in topics}
-
-    def commits(self, group: str, topics: Sequence[str]) -> dict[tuple[str, int], Commit]:
-        found = self.committed(group, topics)
-        return {(t, p): Commit(at, None) for t, ends in found.items() for p, at in ends.items()}
-
-    def partitions(self, topics: Sequence[str]) -> dict[str, int]:
-        return {topic: 1 for topic in topics if topic in self.records}
-
-    def end_offsets(self, topics: Sequence[str]) -> Offsets:
-        self._answer()
-        if absent := [topic for topic in topics if topic not in self.records]:
-            raise LogError(f"no topic {absent[0]}")
-        return {topic: {0: len(self.records[topic])} for topic in topics}
-
-    def beginning_offsets(self, topics: Sequence[str]) -> Offsets:
-        return {topic: {0: self.gone if topic == TABLE else 0} for topic in topics}
-
-    def read(self, topic: str, partition: int, start: int, end: int) -> Iterator[Record]:
-        for offset in range(start, end):
-            yield Record(partition, offset, 0, b"", self.records[topic][offset])
-
-    def first_values(self, wanted: Mapping[Place, Stretch]) -> dict[Place, list[Record]]:
-        self.turns += 1
-        found: dict[Place, list[Record]] = {}
-        for place, stretch in wanted.items():
-            for record in self.read(*place, *stretch):
-                found.setdefault(place, []).append(record)
-                if record.value is not None:
-                    break
-        return found
 
 
 def wait(log: LogInMemory, lsn: int, *views: str, timeout_s: float = 0.0) -> list[str]:
@@ -136,48 +66,6 @@ def test_offsets_of_a_topic_that_was_recreated_are_none_of_the_new_one() -> None
     assert (found.committed, found.behind_records, found.behind_bytes) == (None, 1, 70)
     log.apply("v", 1)
     assert wait(log, 100) == []
-
-
-def test_ten_views_cost_a_look_at_the_topics_that_they_share() -> None:
-    log = LogInMemory()
-    views = [f"v{number}" for number in range(10)]
-    for lsn in (50, 60, 70):
-        log.change(lsn)
-    for number, view in enumerate(views):
-        log.apply(view, number % 2 + 1)
-    found, errors = view_lags(log, {view: [TABLE] for view in views}, Moment(100, 90, 0.0))
-    assert [(one.view, one.behind_records, one.behind_bytes) for one in found] == [
-        (view, 2 - number % 2, 40 - number % 2 * 10) for number, view in enumerate(views)
-    ]
-    assert not errors
-    assert log.turns == 2, "views stand at two offsets"
-
-
-def test_a_topic_that_lacks_or_holds_something_else_hides_no_other_view() -> None:
-    log = LogInMemory()
-    log.change(50)
-    log.records["s.public.odd"] = [b"{}"]
-    wanted = {"v": [TABLE], "w": [TABLE, "s.public.gone"], "x": ["s.public.odd"]}
-    found, errors = view_lags(log, wanted, Moment(100, 90, 0.0))
-    assert [one.view for one in found] == ["v"]
-    assert errors.keys() == {"w", "x"}
-    assert "no topic s.public.gone" in str(errors["w"])
-    assert "s.public.odd-0: the record at offset 0 was not written" in str(errors["x"])
-
-
-def test_what_kafka_refuses_of_one_view_hides_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
-    log = LogInMemory()
-    log.change(50)
-    committed = log.committed
-
-    def refused(group: str, topics: Sequence[str]) -> Offsets:
-        if group == "headwater.w":
-            raise LogError("group headwater.w: authorization failed", "grant it")
-        return committed(group, topics)
-
-    monkeypatch.setattr(log, "committed", refused)
-    found, errors = view_lags(log, {"v": [TABLE], "w": [TABLE]}, Moment(100, 90, 0.0))
-    assert ([one.view for one in found], [*errors]) == (["v"], ["w"])
 
 
 def test_a_view_may_be_ahead_of_the_mark() -> None:

@@ -16,13 +16,11 @@ from confluent_kafka.admin import AdminClient, NewPartitions
 
 from cdc.config import Kafka
 from cdc.errors import LogError, RetryableError, SinkError
-from cdc.events.codes import PLACEHOLDER
 from cdc.kafka.broker import Broker, Offsets
-from jobs.batch.large_batch import LargeBatch
 from jobs.run.process import stream_of
 from jobs.run.stream.stream import Stream, StreamBatch
-from tests.support.events.events import event
-from tests.support.events.written_topics import PARTITIONS, V1, Log, row, v1
+from tests.integration.jobs.run.test_large_batch import Files, read_file
+from tests.support.events.written_topics import PARTITIONS, Log, row, v1
 from tests.support.views.recording_sink import configured
 from tests.support.waiting import wait_until
 
@@ -188,9 +186,9 @@ def test_large_batches_are_read_by_tasks(
     assert {key for piece in pieces[:3] for key in piece.rows["key"].to_pylist()} == set(
         rows["key"].to_pylist()
     )
-    written = large.write(_Files(tmp_path))
+    written = large.write(Files(tmp_path))
     assert sum(written) == len(ids)
-    found = pa.concat_tables(map(_read, tmp_path.iterdir()))
+    found = pa.concat_tables(map(read_file, tmp_path.iterdir()))
     assert found.sort_by("key").equals(rows.sort_by("key"))
 
 
@@ -206,23 +204,6 @@ def test_a_batch_has_no_more_records_than_the_configuration_allows(
     stream.close()
     assert applied.ids() == list(range(50))
     assert max(batch.rows.num_rows for batch in applied.batches) <= 20
-
-
-class _Files:
-    """A file for each task."""
-
-    def __init__(self, directory: Path) -> None:
-        self._directory = directory
-
-    def __call__(self, task: int, batches: Iterator[pa.RecordBatch]) -> int:
-        table = pa.Table.from_batches(batches)
-        with pa.ipc.new_file(str(self._directory / str(task)), table.schema) as file:
-            file.write_table(table)
-        return len(table)
-
-
-def _read(path: Path) -> pa.Table:
-    return pa.ipc.open_file(str(path)).read_all()
 
 
 def test_records_of_many_megabytes_are_read_by_tasks(
@@ -284,42 +265,6 @@ def test_offsets_that_retention_removed_are_named(
     stream.start({log.topic: {0: 2, 1: 0}})
     wait_until(lambda: applied.rows, "a row")
     assert applied.ids() == [2]
-
-
-def test_tasks_tell_what_kafka_does_not_hold(spark: SparkSession, kafka: str, log: Log) -> None:
-    for id_ in range(3):
-        key, value = v1(100 + id_, 1, row(id_, "x"))
-        log.send(log.topic, 0, key, value)
-    admin = AdminClient({"bootstrap.servers": log.bootstrap})
-    (done,) = admin.delete_records([TopicPartition(log.topic, 0, 2)]).values()
-    done.result()
-    large = LargeBatch(spark, Kafka(bootstrap_servers=kafka), {}, {log.topic: {0: 3}})
-    with pytest.raises(LogError, match=f"{log.topic}-0 from offset 0 to 3.*retention"):
-        large.collect()
-
-
-def test_tasks_tell_where_a_snapshot_read_what_updates_leave_out(
-    spark: SparkSession, kafka: str, log: Log, tmp_path: Path
-) -> None:
-    for id_ in range(40):
-        lacking = row(id_, PLACEHOLDER)
-        update = event(100, 1, lacking, "u", schema_id=V1.schema_id(), unchanged=["body"])
-        log.write(v1(50, 0, row(id_, "of 50"), "r"), *[v1(60, 1, row(id_, "of 60"))] * (id_ % 2))
-        log.write(update)
-    with Broker(kafka) as broker:
-        large = LargeBatch(
-            spark, Kafka(bootstrap_servers=kafka), {}, broker.end_offsets([log.topic])
-        )
-    large.write(_Files(tmp_path))
-    for table in (large.collect(), pa.concat_tables(map(_read, tmp_path.iterdir()))):
-        found = {
-            one["key"]: (json.loads(one["after"])["body"], one["unchanged"], one["read_lsn"])
-            for one in table.to_pylist()
-        }
-        assert found == {
-            f'{{"id":{id_}}}': ("of 60", None, None) if id_ % 2 else ("of 50", ["body"], 50)
-            for id_ in range(40)
-        }
 
 
 def test_kafka_that_does_not_answer_is_told(spark: SparkSession, applied: Applied) -> None:
