@@ -36,6 +36,7 @@ from pyspark.sql.types import (
 from cdc.errors import SinkError
 from jobs.sinks.arrow import python_values
 from jobs.sinks.delta.bucket import fault_of_s3
+from jobs.sinks.delta.held_tables import HeldTables
 from jobs.spark.object_store import is_in_s3, place_options
 
 _FEATURES: Final = frozenset(
@@ -48,6 +49,7 @@ _KEYS: Final[tuple[type[DataType], ...]] = (
 )
 """Equal to both alike; of NaN they think differently."""
 _TEMPORARY: Final = "software.amazon.awssdk.auth.credentials.AwsSessionCredentials"
+_HELD: Final = HeldTables()
 _LISTED: Final = 7
 """Tables for writers of older versions have none of the others, or say so by a property."""
 
@@ -74,9 +76,12 @@ def is_absent(path: str) -> bool:
 
 
 def table_at(path: str) -> DeltaTable:
-    """The newest version of a table on this machine or in S3. Raises what delta-rs raises, and
-    ``SinkError`` where there are no credentials."""
-    return DeltaTable(path, storage_options=_options(path) if is_in_s3(path) else None)
+    """The newest version of a table on this machine or in S3; of one on this machine the thread has
+    but one, as long as only it writes it. Raises what delta-rs raises, and ``SinkError`` where
+    there are no credentials."""
+    if is_in_s3(path):
+        return DeltaTable(path, storage_options=_options(path))
+    return _HELD.newest(path, folder_of(path))
 
 
 def _options(path: str) -> dict[str, str]:
