@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import replace
 from functools import partial
+from typing import Final
 
 import structlog
 from pyspark.sql import SparkSession
 
 from cdc.config import Config
-from cdc.errors import HeadwaterError, UsageError
+from cdc.errors import HeadwaterError, RetryableError, UsageError
 from cdc.kafka.broker import Broker, Offsets
 from cdc.kafka.marks import refuse_foreign_topics
 from cdc.metrics.probes import Probes
+from cdc.source.slot import SourceIdentity
 from cdc.topics import table_topic, view_group
 from jobs.batch.thresholds import BATCH_RECORDS
 from jobs.run.commands.client import Teller, awaited
@@ -31,6 +34,8 @@ from jobs.state.server.identity import Identity, is_lost, refuse_older_copy
 from jobs.state.views.commands import Answer, Command, ask, end_all
 from views.parse.table_references import tables_read
 
+_AGAIN_S: Final = 2.0
+
 log = structlog.get_logger("apply")
 
 
@@ -43,11 +48,14 @@ def keep_views(
     available_now: bool = False,
     probes: Probes | None = None,
 ) -> dict[str, HeadwaterError]:
-    """Keep views until ``stopping``; why those that could not be kept were not.
+    """Keep views until ``stopping``; why those that could not be kept were not. A source or Kafka
+    that does not answer at the start is waited for ``apply.retry_s``, not if ``available_now``.
 
     Raises ``StateError`` for a state database that cannot be used, ``LogError`` where Kafka no
-    longer holds what the stream goes on with, or has the topics of another database.
+    longer holds what the stream goes on with, or has the topics of another database,
+    ``RetryableError`` for a server that has not answered.
     """
+    probes = probes or Probes()
     for name in names:
         if name not in config.views:
             known = ", ".join(config.views) or "none"
@@ -55,11 +63,45 @@ def keep_views(
     wanted = tuple(names) or tuple(config.views)
     own = [name for name in wanted if is_direct(config, name)]
     direct = DirectViews(spark, config, own, available_now)
-    with _parts(spark, config, reload) as parts, direct.kept(stopping):
-        parts = replace(parts, names=tuple(names), probes=probes or parts.probes)
-        engine = Engine(parts, stream_of(spark, config), stopping)
-        failed = engine.run(available_now)
+    with _broker(config) as broker:
+        if available_now:
+            here = refuse_foreign_topics(config, broker)
+        elif (found := _awaited_source(config, broker, stopping, probes)) is not None:
+            here = found
+        else:
+            return {}
+        with _parts(spark, config, reload, broker, here) as parts, direct.kept(stopping):
+            parts = replace(parts, names=tuple(names), probes=probes)
+            engine = Engine(parts, stream_of(spark, config), stopping)
+            failed = engine.run(available_now)
     return {**failed, **direct.failed}
+
+
+def _broker(config: Config) -> Broker:
+    return Broker(config.kafka.bootstrap_servers, config.kafka)
+
+
+def _awaited_source(
+    config: Config, broker: Broker, stopping: threading.Event, probes: Probes
+) -> SourceIdentity | None:
+    """Who the source is, as soon as it and Kafka answer; None when it is stopped before."""
+    away: list[str] = []
+    probes.ready_unless(lambda: away)
+    given_up = time.monotonic() + config.apply.retry_s
+    while not stopping.is_set():
+        probes.moved()
+        try:
+            here = refuse_foreign_topics(config, broker)
+        except RetryableError as error:
+            if time.monotonic() >= given_up:
+                raise
+            away[:] = [str(error)]
+            log.warning("server_waited_for", cause=str(error))
+            stopping.wait(_AGAIN_S)
+            continue
+        away.clear()
+        return here
+    return None
 
 
 def carry_out(
@@ -76,7 +118,10 @@ def carry_out(
     """
     found: list[Answer] = []
     faults: list[Exception] = []
-    with _parts(spark, config, reload) as parts:
+    with (
+        _broker(config) as broker,
+        _parts(spark, config, reload, broker, refuse_foreign_topics(config, broker)) as parts,
+    ):
         server = parts.server
         with closing(server.connect(autocommit=True)) as conn:
             ids = [(ask(conn, one), one.view) for one in commands]
@@ -111,15 +156,18 @@ def stream_of(
 
 
 @contextmanager
-def _parts(spark: SparkSession, config: Config, reload: Callable[[], Config]) -> Iterator[Parts]:
-    name = config.source.name
-    with Broker(config.kafka.bootstrap_servers, config.kafka) as broker:
-        here = refuse_foreign_topics(config, broker)
-        identity = Identity(name, here.system_id, here.database)
-        with state_server(config, identity, _waits) as server:
-            refuse_other_state(config, server, broker)
-            collect_rarely()
-            yield Parts(config, (), reload, server, broker, spark)
+def _parts(
+    spark: SparkSession,
+    config: Config,
+    reload: Callable[[], Config],
+    broker: Broker,
+    here: SourceIdentity,
+) -> Iterator[Parts]:
+    identity = Identity(config.source.name, here.system_id, here.database)
+    with state_server(config, identity, _waits) as server:
+        refuse_other_state(config, server, broker)
+        collect_rarely()
+        yield Parts(config, (), reload, server, broker, spark)
 
 
 def refuse_other_state(config: Config, server: StateServer, broker: Broker) -> None:

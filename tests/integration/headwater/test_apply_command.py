@@ -9,11 +9,14 @@ from __future__ import annotations
 import json
 import os
 import signal
+import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from contextlib import ExitStack, closing, contextmanager
+from dataclasses import dataclass, replace
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import psycopg
 import pytest
@@ -21,11 +24,14 @@ import redis
 
 from cdc.kafka.broker import Broker
 from cdc.topics import table_topic, view_group
+from stack.ports import free_port
 from tests.support.commands.deployment import Deployment
+from tests.support.commands.scraping import probe
 from tests.support.servers.forked_command import Child
 from tests.support.servers.group_member import member_of
 from tests.support.servers.lent_jvm import Lender
 from tests.support.servers.postgres import fresh_database
+from tests.support.servers.proxy import Proxy
 from tests.support.waiting import wait_until
 
 BODIES = "select id, body from {}"
@@ -110,7 +116,7 @@ def deployment(
     with ExitStack() as stack:
         source = stack.enter_context(fresh_database(postgres))
         made = Deployment(home, f"t{os.urandom(5).hex()}", source, kafka)
-        for name in ("killed", "grouped", "failing", "parking", "emptied"):
+        for name in ("killed", "grouped", "failing", "parking", "emptied", "waiting"):
             made.execute(f"create table {name} (id int primary key, body text)")
         made.init()
         stack.enter_context(made.running("capture"))
@@ -247,6 +253,42 @@ def test_a_store_that_was_emptied_is_told_and_not_filled_from_the_middle(
     done = setting.deployment.run("view", "rebuild", setting.name("good"))
     assert done.returncode == 0, done.stderr
     assert setting.shown("good") == setting.held()
+
+
+@pytest.mark.usefixtures("lent")
+@pytest.mark.parametrize("server", ["PostgreSQL", "Kafka"])
+def test_an_apply_that_starts_before_a_server_waits_for_it(
+    of: Callable[[str], Setting], postgres: str, kafka: str, server: str
+) -> None:
+    setting, port, metrics = of("waiting"), free_port(set()), free_port(set())
+    target = urlsplit({"PostgreSQL": postgres, "Kafka": f"//{kafka}"}[server]).port
+    assert target is not None
+    setting.declare(good=BODIES)
+    deployment = setting.deployment
+    away = replace(deployment, home=deployment.home / server)
+    away.home.mkdir()
+    if server == "PostgreSQL":
+        away.dsn = away.dsn.replace(f":{target}/", f":{port}/")
+    else:
+        away.bootstrap = f"127.0.0.1:{port}"
+    declared = away.extra
+    away.extra = declared.replace("[apply]", "[apply]\nretry_s = 3")
+    began = time.monotonic()
+    refused = away.run("apply", "--json")
+    assert (refused.returncode, time.monotonic() - began > 3) == (1, True), refused.stderr
+    assert refused.stderr.count("server_waited_for") >= 2
+    assert away.run("apply", "--available-now", "--json").stderr.count("server_waited_for") == 0
+    away.extra = f"{declared}[metrics]\napply = {metrics}\n"
+    with away.running("apply", "--json") as process:
+        wait_until(lambda: "server_waited_for" in away.log("apply"), "apply to find nobody there")
+        assert probe(metrics, "livez")[0] == HTTPStatus.OK
+        status, told = probe(metrics, "readyz")
+        assert (status, server in told) == (HTTPStatus.SERVICE_UNAVAILABLE, True), told
+        with closing(Proxy(port, target)):
+            setting.execute(f"insert into t values ({len(server)}, 'x')")
+            wait_until(lambda: setting.shown("good") == setting.held(), "the row")
+        process.terminate()
+        assert process.wait(120) == 0, away.log("apply")
 
 
 def test_an_unknown_view_is_a_usage_error(deployment: Deployment) -> None:

@@ -9,6 +9,8 @@ from typing import Final
 
 from prometheus_client.parser import text_string_to_metric_families
 
+from tests.support.waiting import wait_until
+
 SLACK_S: Final = 2.5
 """One second is promised. A machine that is busy looks less often."""
 
@@ -45,3 +47,15 @@ class Age:
         """With a lag that was told a moment ago."""
         now = time.time()
         return now - self._ended - SLACK_S <= lag_s <= now - self._began + SLACK_S
+
+
+def probe(port: int, page: str) -> tuple[int, str]:
+    """What ``livez`` or ``readyz`` answers as soon as somebody listens."""
+
+    def answer() -> tuple[int, str]:
+        try:
+            return get(port, f"/{page}")
+        except ConnectionRefusedError as error:
+            raise AssertionError("nothing listens yet") from error
+
+    return wait_until(answer, "probes to be served")

@@ -8,9 +8,7 @@ from contextlib import closing
 from dataclasses import replace
 from http import HTTPStatus
 from pathlib import Path
-from urllib.error import HTTPError, URLError
 from urllib.parse import urlsplit
-from urllib.request import urlopen
 
 import psycopg
 import pytest
@@ -18,6 +16,7 @@ import pytest
 from stack.ports import free_port
 from tests.integration.conftest import Freeze
 from tests.support.commands.deployment import Deployment, assert_exactly_once_in_order
+from tests.support.commands.scraping import probe
 from tests.support.servers.proxy import Proxy, proxied
 from tests.support.waiting import wait_until
 
@@ -81,19 +80,6 @@ def test_a_capture_that_starts_before_a_server_waits_for_it(
             shop.execute("insert into item values (1, 'x')")
             away.captured(capture)
     assert [event.value and event.value["op"] for event in shop.events("item")] == ["c"]
-
-
-def probe(port: int, page: str) -> tuple[int, str]:
-    def answer() -> tuple[int, str]:
-        try:
-            with urlopen(f"http://127.0.0.1:{port}/{page}") as found:
-                return found.status, found.read().decode()
-        except HTTPError as error:
-            return error.code, error.read().decode()
-        except URLError as error:
-            raise AssertionError("nothing listens yet") from error
-
-    return wait_until(answer, "probes to be served")
 
 
 def test_a_capture_that_waits_for_a_server_can_be_stopped(shop: Deployment) -> None:
