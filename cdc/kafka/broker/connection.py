@@ -10,6 +10,7 @@ from typing import Any, Final, TypeVar
 import tenacity
 from kafka import KafkaAdminClient, KafkaConsumer
 from kafka import errors as kafka_errors
+from kafka.net.compat import KafkaNetClient
 
 from cdc.errors import HeadwaterError, LogError, RetryableError
 from cdc.kafka.broker import codecs
@@ -90,7 +91,8 @@ class Connection:
         self._probe()
         codecs.provide()
         with self.translated(doing), self._reasoned(doing):
-            return KafkaConsumer(
+            return _opened(
+                KafkaConsumer,
                 bootstrap_servers=self.address,
                 group_id=None,
                 enable_auto_commit=False,
@@ -107,7 +109,8 @@ class Connection:
         if self._admin is None:
             self._probe()
             with self._reasoned(doing):
-                self._admin = KafkaAdminClient(
+                self._admin = _opened(
+                    KafkaAdminClient,
                     bootstrap_servers=self.address,
                     bootstrap_timeout_ms=int(CONNECT_TIMEOUT_S * 1000),
                     request_timeout_ms=int(RETRY_TIMEOUT_S * 1000),
@@ -174,6 +177,22 @@ class Connection:
         if isinstance(error, (*_PASSING, OSError)):
             return RetryableError(message, "check that the brokers are up and reachable from here")
         return LogError(message)
+
+
+def _opened(kind: Any, **settings: Any) -> Any:
+    """A client. One that cannot be opened would leave its thread, and the sockets of that."""
+    made: list[Any] = []
+
+    def client(**configured: Any) -> Any:
+        made.append(KafkaNetClient(**configured))
+        return made[-1]
+
+    try:
+        return kind(kafka_client=client, **settings)
+    except BaseException:
+        for one in made:
+            one.close()
+        raise
 
 
 @contextmanager

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import socket
 from collections.abc import Iterable
+from contextlib import closing, suppress
+from threading import Thread, active_count
 from typing import Any
 
 import pytest
@@ -10,6 +14,7 @@ from kafka import errors as kafka_errors
 
 from cdc.errors import HeadwaterError, LogError, RetryableError
 from cdc.kafka.broker import Broker, TopicSpec, connection
+from cdc.kafka.broker.connection import Connection
 
 NO_ERROR = kafka_errors.NoError
 FACTOR = kafka_errors.InvalidReplicationFactorError
@@ -123,3 +128,35 @@ def test_topics_that_are_gone_when_a_lost_answer_is_asked_for_again_are_deleted(
     assert len(admin.said) == 1
     with pytest.raises(LogError, match="deleting topics: t: "):
         broker(Admin(NO_ERROR, kafka_errors.TopicDeletionDisabledError)).delete_topics(["t"])
+
+
+def test_a_client_that_cannot_be_opened_leaves_no_thread_and_no_socket(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A broker that takes connections and ends them, as one does that is starting: it is asked
+    again and again."""
+    monkeypatch.setattr(connection, "CONNECT_TIMEOUT_S", 0.3)
+    monkeypatch.setattr(connection, "why_refused", lambda *_: None)
+    with closing(socket.create_server(("127.0.0.1", 0))) as server:
+        ending = Thread(target=ends_each, args=(server,))
+        ending.start()
+        held = Connection(f"127.0.0.1:{server.getsockname()[1]}")
+
+        def fails() -> int:
+            with pytest.raises(RetryableError):
+                held.call("listing topics", lambda admin: admin.list_topics())
+            with pytest.raises(RetryableError), held.reader("reading"):
+                pass
+            return len(os.listdir("/proc/self/fd"))
+
+        before, threads = fails(), active_count()
+        assert (fails(), fails(), active_count()) == (before, before, threads)
+        server.shutdown(socket.SHUT_RDWR)
+        ending.join()
+
+
+def ends_each(server: socket.socket) -> None:
+    """Take connections and end them, until no more come."""
+    with suppress(OSError):
+        while True:
+            server.accept()[0].close()
