@@ -138,7 +138,7 @@ def test_a_client_that_cannot_be_opened_leaves_no_thread_and_no_socket(
     monkeypatch.setattr(connection, "CONNECT_TIMEOUT_S", 0.3)
     monkeypatch.setattr(connection, "why_refused", lambda *_: None)
     with closing(socket.create_server(("127.0.0.1", 0))) as server:
-        ending = Thread(target=ends_each, args=(server,))
+        ending = Thread(target=ends_each, args=(server,), daemon=True)
         ending.start()
         held = Connection(f"127.0.0.1:{server.getsockname()[1]}")
 
