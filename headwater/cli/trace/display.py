@@ -56,7 +56,7 @@ def _view_document(one: OfView) -> dict[str, Any]:
             "present": position is not None,
             "version_lsn": format_lsn(position.commit_lsn) if position else None,
         },
-        "row_not_looked_for": one.unseen or None,
+        "row_not_checked": one.unseen or None,
     }
 
 
@@ -113,7 +113,7 @@ def _views(found: Way) -> Table:
 
 def _row(one: OfView) -> Text:
     if one.stored is None:
-        return Text(f"not looked for: {plain(one.unseen)}", "dim")
+        return Text(f"not checked: {plain(one.unseen)}", "dim")
     position = one.stored.position
     if position is None:
         return Text("none")

@@ -39,7 +39,7 @@ class Stored(NamedTuple):
 class OfView(NamedTuple):
     """``applied``: whether the view has the newest change, None if there is none. ``waits`` says
     for what, "" if for nothing. ``at`` is the next offset that it applies. ``stored`` is None where
-    the row was not looked for: ``unseen`` says why."""
+    the row was not checked: ``unseen`` says why."""
 
     view: str
     store: str
@@ -128,7 +128,7 @@ def _of_view(
 
 
 def _in_state(config: Config, view: str, key: RowKey) -> tuple[Stored | None, str, str]:
-    """The row, what it waits for, and why it was not looked for."""
+    """The row, what it waits for, and why it was not checked."""
     with ExitStack() as stack:
         conn = stack.enter_context(state_session(config))
         record = None if conn is None else live_record(conn, config, view)
@@ -136,7 +136,7 @@ def _in_state(config: Config, view: str, key: RowKey) -> tuple[Stored | None, st
         found = described(config, view, record, known)
         of = found.view
         if not of.row_key or not set(of.row_key) <= key.texts.keys():
-            return None, "", "none of its rows is made of this one alone"
+            return None, "", "no row of this view comes from this row alone"
         own = {name: key.texts[column] for name, column in zip(of.key, of.row_key, strict=True)}
         waits = ""
         if conn is not None and record is not None:

@@ -151,7 +151,7 @@ def test_the_way_of_one_row_is_shown_from_its_commit_to_the_stores(shop: Shop) -
     views = {one["view"]: one for one in found["views"]}
     assert {view for view, one in views.items() if one["applied"]} == {*names}
     for view in (ranked, placed):
-        assert views[view]["row_not_looked_for"] == "none of its rows is made of this one alone"
+        assert views[view]["row_not_checked"] == "no row of this view comes from this row alone"
     assert views[paid]["row"]["present"], views[paid]
     assert parse_lsn(views[paid]["row"]["version_lsn"]) >= parse_lsn(newest["lsn"])
 
