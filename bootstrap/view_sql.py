@@ -66,7 +66,7 @@ class ViewSql:
             raise ViewError(
                 f"view {self.name} reads the clock: each row was computed at its own time, so "
                 "the rows cannot be compared at one time",
-                "remove now() from the view and apply it when reading",
+                "remove now() from the view and filter by time in the query that reads the view",
             )
         # What GROUP BY settles by a table's key is not settled by that of a SELECT.
         read = tables_read(self.name, self.sql) if relation else ()

@@ -123,7 +123,7 @@ class Views:
         began = time.monotonic()
         topics = {view: self._facts.topics(view) for view in dict.fromkeys(views)}
         if not topics:
-            raise UsageError("no view to wait for", "name one")
+            raise UsageError("no view to wait for", "name at least one view")
         if lsn is None:
             goal = self._now()
         else:

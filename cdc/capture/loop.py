@@ -286,7 +286,8 @@ class Capture:
             if monotonic() > deadline:
                 raise RetryableError(
                     f"transaction {xid} is committed but not visible after {VISIBLE_S:g} s",
-                    "check synchronous_standby_names: it waits for a synchronous standby",
+                    "it is probably waiting for a synchronous standby; check "
+                    "synchronous_standby_names, and whether that standby is connected",
                 )
             self._kept_alive()
             pause.wait(0.005)

@@ -87,7 +87,7 @@ def refuse_other_database(source: str, mark: Mark, here: SourceIdentity) -> None
             f"{mark.system_id}, but source.dsn leads to database {here.database} of cluster "
             f"{here.system_id}",
             "check source.dsn, source.name and kafka.bootstrap_servers, or give this source a name "
-            "of its own; if the database itself has moved there, as with pg_upgrade, run "
+            "of its own; if this is the same database after pg_upgrade, run "
             "`headwater init --again --moved`",
         )
 

@@ -63,7 +63,8 @@ CAPTURE_DEAD_LETTERS = of_source(
 CAPTURE_LAG_SECONDS = of_source(
     "headwater_capture_lag_seconds",
     "Age of the oldest commit of the source that is not in Kafka; 0 without one.",
-    "How late capture is. It is at most one second too high, never too low.",
+    "How late capture is. It is one to three seconds too high while changes are being written, "
+    "never too low.",
 )
 CAPTURE_COMPLETE = of_source(
     "headwater_capture_complete_timestamp_seconds",

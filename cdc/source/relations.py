@@ -68,8 +68,9 @@ def without(relation: Relation, facts: TableFacts, excluded: Collection[str]) ->
     columns = tuple(filter(is_kept, relation.columns))
     if lost := set(relation.key) - {column.name for column in columns}:
         raise SourceError(
-            f"the WAL has changes of {relation.name} with {', '.join(sorted(lost))} in the key, "
-            "which source.columns excludes, or which is not published any more",
+            "the WAL contains changes whose key includes "
+            f"{', '.join(f'{relation.name}.{one}' for one in sorted(lost))}, which is excluded by "
+            "source.columns or no longer published",
             "drop the slot with pg_drop_replication_slot, then run `headwater init --again`",
         )
     return replace(relation, columns=columns)

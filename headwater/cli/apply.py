@@ -40,12 +40,12 @@ def apply(
     """Apply changes from Kafka to the views' stores, until stopped.
 
     All views share one stream and one copy of their tables in the state database. Views that are
-    added to the configuration are built without a restart; a view that fails is retried on its
-    own. With apply.engine = "delta", for a cluster or for data too large for one database, each
-    view has its own stream and copy.
+    added to the configuration are built without a restart; a view that fails is retried on its own.
+    With apply.engine = "delta", for a cluster or much data, each view has its own stream and copy.
 
-    It is safe to kill it: batches that were not recorded as applied are applied again, to the same
-    result. On SIGTERM or Ctrl-C it finishes the current batches and exits.
+    It waits up to apply.retry_s for a source or Kafka that is away when it starts; not with
+    --available-now or apply.engine = "delta". Killing it is safe: batches not recorded as applied
+    are applied again, to the same result. On SIGTERM or Ctrl-C it finishes its batches and exits.
 
     \b
     Examples:

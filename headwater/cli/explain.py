@@ -32,7 +32,7 @@ def explain(
             metavar="SECONDS",
             min=0.1,
             max=60,
-            help="With --rules: how long a minute lasts. Less, to try alarms out.",
+            help="With --rules: seconds per rule minute; use less to try alarms.",
         ),
     ] = 60,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,

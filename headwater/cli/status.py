@@ -32,8 +32,8 @@ def status(
     is running (it answers), deaf (it runs but does not answer), dead (it ended unexpectedly;
     `headwater up` restarts it) or stopped.
 
-    With a configuration asks its source, Kafka, stores and state database whether they answer, and
-    says of capture and each view what `headwater lag` says of them.
+    With a configuration it asks its source, Kafka, stores and state database whether they answer,
+    and shows the lag of capture and each view.
 
     Exit codes: 0 all is well, 1 a server is dead, deaf or failed, or capture or a view needs help.
 

@@ -147,8 +147,8 @@ def _counted_one_by_one(events: list[Event]) -> None:
 
 def _refusals(shop: Deployment) -> None:
     """While capture is stopped and apply runs."""
-    assert "name a larger number" in _add(shop, "public.item", AFTER)[1].lower()
-    assert "name a larger number" in _add(shop, "public.item", AFTER - 1)[1].lower()
+    assert "choose a larger number" in _add(shop, "public.item", AFTER)[1].lower()
+    assert "choose a larger number" in _add(shop, "public.item", AFTER - 1)[1].lower()
     code, said = _add(shop, "public.other", 9)
     assert (code, "public.other is not captured" in said) == (2, True), said
 

@@ -140,7 +140,7 @@ def _no_table(label: str, known: dict[str, Table]) -> str:
 def _unknown(label: str, excluded: frozenset[str], columns: Sequence[str]) -> Iterator[str]:
     for name in sorted(excluded.difference(columns)):
         near = get_close_matches(name, columns, 1, 0.75)
-        hint = f"Did you mean {near[0]}?" if near else "Write its present name, or remove it."
+        hint = f"Did you mean {near[0]}?" if near else "Use its current name, or remove the entry."
         yield f"source.columns: {label} has no column {name}. {hint}"
 
 

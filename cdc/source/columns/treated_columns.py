@@ -84,7 +84,7 @@ def treatment_faults(
     for name in sorted(rules):
         if name not in names:
             near = get_close_matches(name, names, 1, 0.75)
-            hint = f"Did you mean {near[0]}?" if near else f"Write its present name. {_DROPPED}."
+            hint = f"Did you mean {near[0]}?" if near else f"Use its current name. {_DROPPED}."
             yield f"source.columns: {label} has no column {name}. {hint}"
         elif name in key:
             yield (
@@ -121,7 +121,7 @@ def table_named(conn: Connection, label: str) -> int:
     if (oid := table_oid(conn, schema, name)) is None:
         raise SourceError(
             f"source.columns: there is no table {label}",
-            f"write its present name; until then nothing is read of the source. {_DROPPED}",
+            f"use its current name; until then nothing is read from the source. {_DROPPED}",
         )
     return oid
 
@@ -208,7 +208,7 @@ class StreamColumns:
         found = [n for n, at in numbers.items() if at in was or (at is None and not all_known)]
         if found:
             raise SourceError(
-                f"source.columns: the WAL has changes of {relation.name} with "
+                f"source.columns: the WAL contains changes of {relation.name} with "
                 f"{', '.join(sorted(found))}, which was treated, and has no entry now",
                 "add the entry again; or drop the slot with pg_drop_replication_slot, then run "
                 "`headwater init --again`, which skips that WAL",
@@ -228,8 +228,9 @@ class StreamColumns:
         there = self._learnt.get(oid, set()) | {column.name for column in columns}
         if lost := sorted(rules.keys() - there):
             raise SourceError(
-                f"source.columns: {label} has no column {', '.join(lost)}, which is to be treated",
-                f"write its present name, then run this again. {_DROPPED}",
+                f"source.columns names {', '.join(f'{label}.{one}' for one in lost)}, but {label} "
+                "has no such column",
+                f"use its current name, then run this again. {_DROPPED}",
             )
 
     def _treated(
@@ -249,8 +250,9 @@ class StreamColumns:
         columns = tuple(with_treatment(column, of(column)) for column in relation.columns)
         if lost := {one.name for one in columns if one.treatment} & set(relation.key):
             raise SourceError(
-                f"the WAL has changes of {relation.name} with {', '.join(sorted(lost))} in the "
-                "key, which source.columns treats",
+                "the WAL contains changes whose key includes "
+                f"{', '.join(f'{relation.name}.{one}' for one in sorted(lost))}, which "
+                "source.columns treats",
                 "drop the slot with pg_drop_replication_slot, then run `headwater init --again`",
             )
         return replace(relation, columns=columns)

@@ -28,8 +28,8 @@ def store_script(config: Config, name: str, role: str) -> Iterator[str]:
     database = str(given.get("dbname") or given.get("user") or "")
     if not role or not database:
         raise UsageError(
-            f"stores.{name}.dsn names no {'database' if role else 'user'}",
-            "name it there, or the role with --role",
+            f"stores.{name}.dsn has no {'database' if role else 'user'}",
+            "add one to the DSN" if role else "add one to the DSN, or pass --role",
         )
     to, schema = identifier(role), identifier(store.target_schema)
     yield from head(f"the role of store {name} needs", database, role)

@@ -62,7 +62,7 @@ def refuse_other_history(kit: Kit, *, is_known: bool, moved: bool = False) -> No
             f"{format_lsn(held)})",
             "give this source a unique source.name, or delete those topics and rebuild the "
             "views that report it; if the server was promoted or restored, wait until its WAL "
-            "is past that LSN; if the database is in another cluster now, as after pg_upgrade, "
+            "is past that LSN; if this is the same database after pg_upgrade, "
             "run `headwater init --again --moved`",
         )
 

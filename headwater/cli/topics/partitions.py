@@ -118,7 +118,8 @@ def refuse(mark: Mark, topic: str, ends: Mapping[int, int], count: int) -> None:
         )
     if count < len(ends) or count == before:
         raise UsageError(
-            f"{topic} has {len(ends)} partitions", "name a larger number: none can be removed"
+            f"{topic} already has {len(ends)} partitions",
+            "choose a larger number: partitions cannot be removed",
         )
 
 

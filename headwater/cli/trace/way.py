@@ -115,7 +115,7 @@ def _of_view(
             letters = waiting(config, broker, view).keys
             owners = [o for o in letters if (o.topic, o.key) == (key.topic, key.event)]
             waits = _parked(letters[owners[0]][0].cause) if owners else ""
-            unseen = "views without mirrors are not looked into"
+            unseen = "trace does not read views without mirrors"
     except HeadwaterError as error:
         unseen = error.message
     if report is not None and report.blocked_by and applied is False:
@@ -150,7 +150,7 @@ def _in_state(config: Config, view: str, key: RowKey) -> tuple[Stored | None, st
 def _row(config: Config, found: Described, own: dict[str, str]) -> tuple[Stored | None, str]:
     columns = spark_columns(found.view.columns)
     if config.store(found.store).kind == "delta":
-        return None, "Delta tables are not looked into"
+        return None, "trace does not read Delta tables"
     values = plain_key(columns, found.view.key, own)
     if values is None or not has_plain_key(found.view):
         return None, "its key is of a type that rows cannot be asked for by"

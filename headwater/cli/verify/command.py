@@ -54,12 +54,14 @@ def verify(
     applied everything committed below that LSN. Rows that changed meanwhile are compared again.
     Needs one free replication slot while it starts.
 
-    With --repair, rows that differ are read from the source at that LSN and written to the store,
-    rows that the source does not have are deleted, and all of them are compared again. In a view
-    with mirrors (several tables, GROUP BY, nested objects) they are recomputed from the mirrors; if
-    they differ still, the mirrors are read again from the source, unless a history follows them. A
-    running `headwater apply` pauses the view for that time; if the state database keeps the
-    mirrors, it is the process that writes the rows.
+    With --repair, rows that differ are recomputed from the mirrors in the state database, a running
+    `headwater apply` writes them to the store, rows that the source does not have are deleted, and
+    all of them are compared again. If rows still differ, the mirrors are read again from the
+    source, unless a history reads them.
+
+    With apply.engine = "delta" or mirror = false, this command writes the rows, and a running
+    `headwater apply` pauses the view meanwhile: a view of one table is read from the source at that
+    LSN, one with mirrors (several tables, GROUP BY, nested objects) is recomputed from them.
 
     Exit codes: 0 all rows are equal (with --repair: in the end), 1 a row differs.
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 group = typer.Typer(
     name="view",
-    help="Build views from a snapshot beside the live ones and swap them in atomically.",
+    help="Build views beside the live ones, swap them in atomically, roll back, and drop them.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
@@ -38,7 +38,7 @@ NewHistoryOption = Annotated[
     bool,
     typer.Option(
         "--new-history",
-        help="Allow it for a view with history: its history starts over, with a snapshot.",
+        help="Also build a view with history; its history starts over.",
     ),
 ]
 
@@ -110,7 +110,11 @@ def create(
     new_history: NewHistoryOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Build new views from a snapshot, and publish them when they have caught up.
+    """Build new views, and publish them when they have caught up.
+
+    The rows are computed from the mirrors in the state database; a table that has no mirror yet is
+    read from the source once. With apply.engine = "delta", or mirror = false for the view's table,
+    they come from a snapshot of the tables.
 
     Needs no history in Kafka and affects no other view. If it is killed, run it again: it resumes.
     Afterwards `headwater apply` maintains the views.

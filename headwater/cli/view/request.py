@@ -23,13 +23,13 @@ def kept_by_state(config: Config, views: Sequence[str]) -> bool:
     from cdc.errors import UsageError
     from verification.view_facts import is_kept_by_state
 
-    found = {is_kept_by_state(config, view) for view in views}
-    if len(found) > 1:
+    mirrored = [view for view in views if is_kept_by_state(config, view)]
+    if others := [view for view in views if view not in mirrored and mirrored]:
         raise UsageError(
-            f"{', '.join(views)}: only some of these views are computed from mirrors",
-            "run one command for each kind",
+            f"{', '.join(mirrored)}: computed from mirrors; {', '.join(others)}: not",
+            "run one command for each group",
         )
-    return found == {True}
+    return bool(mirrored)
 
 
 def over_mirrors(config: Config, views: Sequence[str], as_json: bool) -> list[str]:

@@ -70,8 +70,8 @@ class KnownGenerations:
             if (fault := self.fault(generation)) is not None:
                 raise fault
             raise RetryableError(
-                f"view {generation.record.name}: one of its tables was altered",
-                "wait: it is planned again",
+                f"view {generation.record.name} is being replanned after a table change",
+                "try again in a few seconds",
             )
 
     @contextmanager

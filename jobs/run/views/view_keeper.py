@@ -182,8 +182,8 @@ class ViewKeeper:
                 raise RowUnmakeableError(error.message, error.hint) from error
             if sqlstate(error) in _ALTERED:
                 raise RetryableError(
-                    f"view {self.view.name}: a table that it reads was altered",
-                    "wait: it is planned again",
+                    f"view {self.view.name} is being replanned after a table change",
+                    "try again in a few seconds",
                 ) from error
             raise
         progress = Progress(*found[0][:4])

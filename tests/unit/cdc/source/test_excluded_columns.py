@@ -42,5 +42,7 @@ def test_an_excluded_column_is_left_out_by_whatever_name_it_had(secret: str) -> 
 def test_one_that_was_in_the_key_then_is_refused(
     secret: str, others: tuple[str, ...], highest: int
 ) -> None:
-    with pytest.raises(SourceError, match=f"changes of public.person with {secret} in the key"):
+    with pytest.raises(
+        SourceError, match=f"whose key includes public.person.{secret}, which is excluded"
+    ):
         kept(secret, secret, *others, now=NOW._replace(highest=highest))

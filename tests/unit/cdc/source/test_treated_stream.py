@@ -120,7 +120,9 @@ def test_what_is_not_certainly_another_column_is_left_out(columns: StreamColumns
 def test_a_table_of_the_name_that_lacks_the_column_stops_capture(columns: StreamColumns) -> None:
     """It may have been made anew, with the column under another name."""
     sent = ("id", "social")
-    with pytest.raises(SourceError, match="has no column ssn, which is to be treated"):
+    with pytest.raises(
+        SourceError, match=r"source\.columns names .*\.ssn, but .* has no such column"
+    ):
         treated(columns, sent, facts(*sent), oid=10)
 
 
@@ -132,7 +134,7 @@ def test_a_column_in_the_key_and_a_published_one_that_is_computed_stop_capture(
         RelationColumn("id", 23, -1, False), RelationColumn("ssn", 23, -1, True),
     ))  # fmt: skip
     relation = describe(message, now, {23: INT4})
-    with pytest.raises(SourceError, match=r"with ssn in the key, which source\.columns treats"):
+    with pytest.raises(SourceError, match=r"public\.person\.ssn, which source\.columns treats"):
         columns.applied(Catalog(), relation, now)  # type: ignore[arg-type]
     sent = ("id", "ssn", "loud")
     with pytest.raises(SourceError, match="generated column loud is computed from ssn"):

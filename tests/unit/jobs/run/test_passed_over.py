@@ -64,6 +64,6 @@ def test_what_is_passed_over_while_it_is_made_up_for_is_not_noted_as_whole(
     registry.known.know(view)
     assert (registry.made_up(cast(Any, None), view), noted) == (7, [1])
     monkeypatch.setattr(generation_registry, "make_up", lambda *_: registry.known.forget(view))
-    with pytest.raises(RetryableError, match="v1: one of its tables was altered"):
+    with pytest.raises(RetryableError, match="view v1 is being replanned after a table change"):
         registry.made_up(cast(Any, None), view)
     assert noted == [1]
