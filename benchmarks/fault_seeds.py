@@ -27,7 +27,7 @@ class Seeds(NamedTuple):
 SEEDS: Final[Mapping[str, tuple[Seeds, ...]]] = {
     "chaos": (Seeds("chaos", 200),),
     "snapshot-seeds": (Seeds("snapshots", 50),),
-    "view-seeds": (Seeds("maintenance", 200), Seeds("maintenance", 20, ("--spark",))),
+    "view-seeds": (Seeds("spark_maintenance", 200), Seeds("spark_maintenance", 20, ("--spark",))),
 }
 """By measurement."""
 _CHECKOUT: Final = Path(__file__).resolve().parents[1]
