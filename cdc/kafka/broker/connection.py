@@ -14,6 +14,7 @@ from kafka.net.compat import KafkaNetClient
 
 from cdc.errors import HeadwaterError, LogError, RetryableError
 from cdc.kafka.broker import codecs
+from cdc.kafka.broker.direct_sockets import DIRECT
 from cdc.kafka.client import why_refused
 from cdc.kafka.security import PLAINTEXT, Security, for_kafka_python
 
@@ -188,7 +189,7 @@ def _opened(kind: Any, **settings: Any) -> Any:
         return made[-1]
 
     try:
-        return kind(kafka_client=client, **settings)
+        return kind(kafka_client=client, proxy_url=DIRECT, **settings)
     except BaseException:
         for one in made:
             one.close()
