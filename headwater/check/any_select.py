@@ -77,7 +77,7 @@ def described(
             f"view {name}: PostgreSQL rejects its SQL: {said}", "correct the SQL of the view"
         )
     with translated(f"describing view {name}"):  # the role may not be able to read its tables yet
-        found = store_columns(conn, view, read, sql, names)
+        found = store_columns(conn, plan, view, read, sql, names)
     check_columns(name, view, kind, found)
     columns = ", ".join(f"{column} {type_}" for column, type_ in found)
     how = f"every change ({view.history})" if view.history else _how(plan)

@@ -13,16 +13,23 @@ from cdc.source.types import load_types
 if TYPE_CHECKING:
     from cdc.config import View
     from jobs.state.views.view_names import ViewNames
+    from views.maintain.plan import ViewPlan
     from views.types import PgType
 
     Column = tuple[str, PgType]
 
 
 def store_columns(
-    conn: Connection, view: View, tables: Mapping[str, str], select: str, names: ViewNames
+    conn: Connection,
+    plan: ViewPlan,
+    view: View,
+    tables: Mapping[str, str],
+    select: str,
+    names: ViewNames,
 ) -> list[Column]:
     """Names and types of those of a SELECT that the source takes, over ``tables``: what is read of
-    each, by ``schema.table``."""
+    each, by ``schema.table``. Raises ``ViewError`` for a key of which equal values differ."""
+    from jobs.state.views.key_types import refuse_keys_of_several_texts
     from jobs.state.views.known_columns import known_columns
     from jobs.state.views.view_columns import described
 
@@ -30,7 +37,9 @@ def store_columns(
     known = known_columns(
         conn, view.sql, view.key, tables, tables.__getitem__, types, names, qualified
     )
-    return [(one.name, one.kind) for one in described(conn, select, types, known)]
+    found = described(conn, select, types, known)
+    refuse_keys_of_several_texts(conn, plan, select, found)
+    return [(one.name, one.kind) for one in found]
 
 
 def check_columns(name: str, view: View, kind: str, columns: Sequence[Column]) -> None:

@@ -106,8 +106,12 @@ def _tree(pid: int) -> list[int]:
 
 
 def _usage(pids: list[int]) -> Iterator[tuple[str, Iterable[float]]]:
+    """Memory also by program: ``java_mb`` and so on, to see which of them grows."""
     processes = [psutil.Process(pid) for pid in pids]
-    yield "mb", [process_usage.pss_mb(pids)]
+    resident = [(one.name(), process_usage.pss_mb([one.pid])) for one in processes]
+    yield "mb", [of_one for _, of_one in resident]
+    for program in {name for name, _ in resident}:
+        yield f"{program}_mb", [of_one for name, of_one in resident if name == program]
     yield "handles", [one.num_fds() for one in processes]
     yield "threads", [one.num_threads() for one in processes]
     yield "processes", [len(processes)]

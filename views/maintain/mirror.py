@@ -75,7 +75,7 @@ def mirror_of(
 
     def column(one: TableColumn) -> MirrorColumn:
         kind, collation = collated(one.type)
-        one_text = _has_one_text(kind) and not collation
+        one_text = has_one_text(kind) and not collation
         fault = f"{LACKS} the collation {collation}" if collation and embedded else ""
         if (kind.element or kind.name) in lacking:
             one_text, fault = False, LACKS_TYPE
@@ -88,5 +88,6 @@ def mirror_of(
     return MirrorTable(version.schema, version.table, columns, version.key)
 
 
-def _has_one_text(kind: PgType) -> bool:
+def has_one_text(kind: PgType) -> bool:
+    """Whether equal values of a type have one text."""
     return kind.name in _ONE_TEXT or (kind.name == "numeric" and kind.precision >= 0)

@@ -18,6 +18,7 @@ from views.maintain.mirror import MirrorTable
 from views.maintain.proofs.dependent_columns import name_dependent_columns
 from views.maintain.proofs.determinism import check_orders
 from views.maintain.proofs.display_only_columns import check_shown_only
+from views.maintain.proofs.number_forms import number_form
 from views.maintain.proofs.single_rows import SingleRows, single_rows
 from views.maintain.proofs.view_key import key_positions, prove
 from views.maintain.pushdown import rows_of_keys
@@ -84,6 +85,7 @@ class ViewPlan:
     ``gates`` does if a gate differs between the states, and else touches what its key queries
     find. ``clock`` says that rows change with time alone. ``assumes`` is what the key's proof
     takes for granted: two rows of one key, or NULL in it, are to be told and not shown.
+    ``number_forms`` tells of the key's columns ``views.maintain.proofs.number_forms``.
     ``completed``: lists were given an order that the SQL leaves open, so that it may show them
     otherwise than ``whole`` does. ``groups`` are kept by the change; None where a group is made of
     its rows, for the reason in ``groups_reason``. ``single`` says whether each row is made of one
@@ -102,6 +104,7 @@ class ViewPlan:
     indexes: tuple[Index, ...]
     clock: bool
     assumes: tuple[str, ...]
+    number_forms: Mapping[str, str]
     completed: bool
     rows_template: Template
     whole_template: Template
@@ -186,6 +189,10 @@ def plan_view(
         indexes=indexes(statement, shown, groups.indexes if groups else ()),
         clock=clock,
         assumes=tuple(dict.fromkeys(assumes)),
+        number_forms={
+            column: number_form(statement.query, at)
+            for column, at in zip(key, positions, strict=True)
+        },
         completed=completed,
         rows_template=rows,
         whole_template=whole,

@@ -34,6 +34,7 @@ from jobs.state.mirrors.mirror_record import read_mirrors
 from jobs.state.server.connection import Connection, translated
 from jobs.state.views.dirty_keys import put_off
 from jobs.state.views.first_columns import first_columns, remember_first_columns
+from jobs.state.views.key_types import refuse_keys_of_several_texts
 from jobs.state.views.known_columns import known_columns
 from jobs.state.views.missed_changes import make_up_for, mark_every_key
 from jobs.state.views.rows_query import KEY, ROW, load_sql, remember_sql
@@ -126,6 +127,7 @@ def opened(
         types = load_types(conn)
         known = known_columns(conn, record.sql, plan.key, plan.reads, relation, types, names)
         columns = described(conn, plan.whole(seen), types, known)
+        refuse_keys_of_several_texts(conn, plan, plan.whole(seen), columns)
     store = declared.config.store(record.store)
     form = form_of_store(store, columns, plan.key, declared.view)
     with translated(f"opening history {record.name}"):

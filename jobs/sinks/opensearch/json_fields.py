@@ -11,7 +11,7 @@ keep their digits, names their order.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import orjson
@@ -105,12 +105,29 @@ def exact(text: str | bytes) -> Any:
 
 
 def text_of(value: Any) -> str:
-    """The text of jsonb that ``exact`` has read."""
-    if isinstance(value, dict):
-        return "{" + ", ".join(f"{_quoted(k)}: {text_of(v)}" for k, v in value.items()) + "}"
-    if isinstance(value, list):
-        return "[" + ", ".join(map(text_of, value)) + "]"
-    return value.text if isinstance(value, Number) else _quoted(value)
+    """The text of jsonb that ``exact`` has read, however deep."""
+    found: list[str] = []
+    left: list[tuple[bool, Any]] = [(False, value)]
+    while left:
+        is_text, one = left.pop()
+        if is_text:
+            found.append(one)
+        elif isinstance(one, dict):
+            names = [f"{_quoted(name)}: " for name in one]
+            left += reversed([*_parts("{", names, one.values()), (True, "}")])
+        elif isinstance(one, list):
+            left += reversed([*_parts("[", [""] * len(one), one), (True, "]")])
+        else:
+            found.append(one.text if isinstance(one, Number) else _quoted(one))
+    return "".join(found)
+
+
+def _parts(opening: str, names: Sequence[str], values: Iterable[Any]) -> Iterator[tuple[bool, Any]]:
+    """What an object or array consists of: whether it is text, and that or a value."""
+    yield True, opening
+    for number, (name, value) in enumerate(zip(names, values, strict=True)):
+        yield True, f"{', ' if number else ''}{name}"
+        yield False, value
 
 
 def _quoted(value: Any) -> str:

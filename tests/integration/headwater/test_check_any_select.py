@@ -15,6 +15,12 @@ VIEWS = {
     "elsewhere": "select id from absent",
     "computed": "select id, twice from item",
     "direct": "select id, kind from event",
+    "bought": "select coalesce(price, 0) as id, count(*) as n from item group by 1",
+    "priced": "select coalesce(price, 0)::numeric(8,2) as id, count(*) as n from item group by 1",
+    "years": "select extract(year from day) as id, count(*) as n from item group by 1",
+    "hours": "select date_part('hour', day) as id, count(*) as n from item group by 1",
+    "bands": "select floor(price / 10) as id, count(*) as n from item where price > 0 group by 1",
+    "kinds": "select upper(kind) as id, count(*) as n from item group by 1",
 }
 
 
@@ -23,7 +29,8 @@ def found(deployment: Deployment) -> dict[str, tuple[str, str]]:
     """Level and message of each view's finding."""
     deployment.execute(
         "create table item (id int primary key, kind text not null, "
-        "twice int generated always as (id * 2) stored)",
+        "twice int generated always as (id * 2) stored, price numeric, "
+        "day timestamp not null default now())",
         "create table event (id int primary key, kind text)",
         "create table doc (id int primary key, body jsonb)",
         """insert into doc select i, jsonb_build_object('id', i, 'of', jsonb_build_array(
@@ -68,6 +75,9 @@ def test_each_view_is_told_how_it_is_kept_or_why_it_cannot_be(
     assert found["unknown"][0] == "error"
     level, said = found["elsewhere"]
     assert (level, "public.absent, a table that is not captured" in said) == ("error", True), said
+    level, said = found["bought"]
+    assert (level, "'id' is numeric, whose equal values can have" in said) == ("error", True), said
+    assert {found[one][0] for one in ("priced", "years", "hours", "bands", "kinds")} == {"ok"}
     level, said = found["opened"]
     counted = "its index has 12 fields, 7 of them of JSON in 1,000 rows, and may have 13"
     assert (level, said.partition(";")[0]) == ("warning", counted)

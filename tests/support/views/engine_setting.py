@@ -117,10 +117,10 @@ class EngineSetting:
         tables = {label: planned(self.mirrors.mirrors[label].table) for label in self.labels}
         plan = plan_view(name, sql, key, tables)
         record = add_view(self.conn, name, 1, sql, key, "store")
-        make_indexes(self.conn, record.id, plan.indexes, self._relation)
-        make_tables(self.conn, record.id, plan, self._relation)
+        make_indexes(self.conn, record.id, plan.indexes, self.relation)
+        make_tables(self.conn, record.id, plan, self.relation)
         view = ViewGeneration(
-            record.id, name, 1, plan, read_key(self.conn, record.id, plan), self._relation
+            record.id, name, 1, plan, read_key(self.conn, record.id, plan), self.relation
         )
         view = with_groups(self.conn, view)
         fill_groups(self.conn, view)
@@ -128,7 +128,7 @@ class EngineSetting:
         keeper = ViewKeeper(view, store, 100, self._whole_rows)
         position = read_progress(self.conn).position
         keys = ", ".join(f"m.{column}::text" for column in map(_quoted, plan.key))
-        query = f"select (m.*)::text, {keys} from ({plan.whole(self._relation)}) m"
+        query = f"select (m.*)::text, {keys} from ({plan.whole(self.relation)}) m"
         for text, *of_key in self.conn.execute(query.encode()).fetchall():
             store.rows[tuple(of_key)] = text
             store.positions[tuple(of_key)] = position
@@ -204,7 +204,7 @@ class EngineSetting:
             held = Counter(self.views[name].store.rows.values())
             assert held == self.expected(name), name
 
-    def _relation(self, label: str) -> str:
+    def relation(self, label: str) -> str:
         return self.mirrors.mirrors[label].table.relation
 
     def _open(self) -> Batches:

@@ -25,6 +25,9 @@ _LISTS = words(
     """
 )
 _SUMS = words("sum avg stddev stddev_pop stddev_samp var_pop var_samp variance corr")
+_EXTREMES = ("min", "max")
+_TEXTS = ("text", "character varying", "varchar", "citext", "name")
+"""Of which different ones are equal under some collations, and always to citext."""
 _FLOATS = ("double precision", "real")
 _APPEND = "append the key of its rows to ORDER BY"
 
@@ -65,6 +68,8 @@ class _Orders:
             for part in list(node.walk()):
                 if isinstance(part, exp.Window):
                     self._check_window(part)
+                if functions.name(part) in _EXTREMES:
+                    self._check_extreme(part)
                 elif functions.name(part) in _LISTS | _SUMS and not _in_window(part):
                     self._check_aggregate(part)
 
@@ -111,6 +116,18 @@ class _Orders:
         hint = "write ORDER BY inside of it, with the key of its rows at the end"
         refuse(self.statement.view, node, "its order leaves ties: the list may change", hint)
 
+    def _check_extreme(self, node: exp.Expr) -> None:
+        """Of equal texts that are the largest it gives one, by the order of the rows."""
+        name, under = functions.name(node), node.find(exp.Collate)
+        for column in node.find_all(exp.Column) if under is None else ():
+            held = of_node(self.block.sources, column)
+            if held is None or held.equal_image or held.type.partition("(")[0] not in _TEXTS:
+                continue
+            refuse(
+                self.statement.view, node, "different texts are equal in its column: it may give "
+                "any of them", f'compare them by their bytes: {name}(x::text COLLATE "C")'
+            )  # fmt: skip
+
     def _complete(self, node: exp.Expr) -> bool:
         """Order a list by the keys of its rows behind what orders it; false if these are not all
         rows of tables."""
@@ -129,6 +146,11 @@ class _Orders:
         else:
             last.replace(exp.Order(this=last.copy(), expressions=keys))
         return True
+
+    def _has_one_text(self, node: exp.Expr) -> bool:
+        """Whether equal values of its columns have one text."""
+        held = (of_node(self.block.sources, part) for part in node.find_all(exp.Column))
+        return all(one is None or one.equal_image for one in held)
 
     def _is_float(self, node: exp.Expr) -> bool:
         if isinstance(node, exp.Cast):
@@ -152,7 +174,9 @@ class _Orders:
         by = [item.this if isinstance(item, exp.Ordered) else item for item in order]
         by = [*by, *(part.this for part in by if isinstance(part, exp.Collate))]
         known = [*given, *by]
-        if shown is not None and all(_shows_order(node, known) for node in shown):
+        if shown is not None and all(
+            _shows_order(node, known) and self._has_one_text(node) for node in shown
+        ):
             return True
         proof = KeyProof(self.statement)
         settled = Settled(proof, self.block, known)

@@ -108,3 +108,8 @@ def test_fields_that_are_near_the_limit_are_foreseen() -> None:
     assert near.fault.startswith("its index has 810 fields, 800 of them of JSON in 1,000 rows,")
     assert "flat_object" in near.hint
     assert IndexFields(10, 700, 1000).fault == ""
+
+
+@pytest.mark.parametrize("text", ['{"a": ' * 700 + "1" + "}" * 700, "[" * 700 + "]" * 700])
+def test_a_value_that_is_nested_deep_comes_back(text: str) -> None:
+    assert text_of(exact(text)) == text

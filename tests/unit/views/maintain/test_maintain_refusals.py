@@ -8,7 +8,7 @@ import pytest
 
 from cdc.errors import ViewError
 from tests.sql_maintenance.shop_tables import TABLES
-from views.maintain import plan_view
+from views.maintain import MirrorColumn, MirrorTable, plan_view
 
 _BY_CUSTOMER = "from orders where customer_id is not null group by customer_id"
 
@@ -102,3 +102,31 @@ def test_a_function_that_was_brought_is_taken() -> None:
     plan = plan_view("v", "select id, helper(id) as h from orders", ["id"], TABLES,
                      {"helper": "immutable"})  # fmt: skip
     assert plan.mode == "keys"
+
+
+def _codes(kind: str, one_text: bool) -> dict[str, MirrorTable]:
+    columns = (MirrorColumn("id", "integer", False), MirrorColumn("n", "integer", False),
+               MirrorColumn("code", kind, True, one_text))  # fmt: skip
+    return {"public.t": MirrorTable("public", "t", columns, ("id",))}
+
+
+@pytest.mark.parametrize("kind", ["text", "character varying(9)", "citext"])
+@pytest.mark.parametrize(
+    "shown", ["min(code)", "max(lower(code))", "max(code) filter (where id > 1)"]
+)
+def test_of_equal_texts_that_differ_none_is_the_largest(kind: str, shown: str) -> None:
+    """Under a collation that takes them for equal; which one comes out is by the order of rows."""
+    sql = f"select n, {shown} as c from t group by n"
+    plan_view("v", sql, ["n"], _codes(kind, one_text=True))
+    with pytest.raises(ViewError, match="different texts are equal in its column") as told:
+        plan_view("v", sql, ["n"], _codes(kind, one_text=False))
+    assert 'COLLATE "C"' in told.value.hint
+    plan_view("v", sql.replace("code", 'code::text collate "C"'), ["n"], _codes(kind, False))
+
+
+def test_a_list_of_texts_that_are_equal_is_ordered_by_the_keys_of_its_rows() -> None:
+    sql = "select n, string_agg(code, ',' order by code) as c from t group by n"
+    for one_text, order in ((True, "code"), (False, "id")):
+        plan = plan_view("v", sql, ["n"], _codes("text", one_text))
+        whole = plan.whole(lambda label: label)
+        assert whole.partition("ORDER BY")[2].partition(")")[0].rstrip('"').endswith(order), whole

@@ -7,17 +7,22 @@ import platform
 import tarfile
 import zipfile
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, nullcontext
 from pathlib import Path
 
 import pytest
 
 from cdc.errors import ViewError
+from cdc.source.types import load_types
+from jobs.run.tables.mirrored_tables import planned
 from jobs.spark.jars import jars
+from jobs.state.views.key_types import refuse_keys_of_several_texts
+from jobs.state.views.view_columns import described
 from stack import postgres as stack_postgres
 from stack import servers
 from tests.support.servers.postgres import fresh_database
 from tests.support.views.engine_setting import EngineSetting
+from views.maintain import plan_view
 
 pytestmark = [
     pytest.mark.server,
@@ -49,6 +54,13 @@ VIEWS = {
                          'abc' = any (array[code, named]) as z from t"""),
     "known": ("id", "select id from t where code in (select code from u)"),
 }  # fmt: skip
+KEYS = {
+    "coalesce(code, 'x')": "public.ci",
+    "upper(coalesce(named, 'x'))": "public.ci",
+    "coalesce(code, 'x') collate \"C\"": "",
+    "n + 1": "",
+}
+"""What a view is grouped by, and the collation that it is refused for."""
 CHANGES = (
     "update t set code = upper(code), named = 'c' where id in (1, 3)",
     "insert into t values (7, 1, 'C', 'c', 'B'), (8, 2, 'aBC', 'AbC', 'abc')",
@@ -103,6 +115,21 @@ def test_views_compare_as_the_source_does(icu: str) -> None:
             setting.check()
         with pytest.raises(ViewError, match="equal values can have different text"):
             setting.add("key", "select code, count(*) as n from t group by code", ["code"])
+
+
+def test_a_key_is_refused_by_the_collation_of_its_expression(icu: str) -> None:
+    with ExitStack() as stack:
+        setting = setting_of(stack, icu, icu)
+        types = load_types(setting.conn)
+        for expression, collation in KEYS.items():
+            sql = f"select {expression} as k, count(*) as n from t group by 1"
+            tables = {"public.t": planned(setting.mirrors.mirrors["public.t"].table)}
+            plan = plan_view("v", sql, ["k"], tables)
+            select = plan.whole(setting.relation)
+            columns = described(setting.conn, select, types)
+            refused = pytest.raises(ViewError, match=f"under the collation {collation}")
+            with refused if collation else nullcontext():
+                refuse_keys_of_several_texts(setting.conn, plan, select, columns)
 
 
 def test_a_state_database_without_icu_refuses_them(icu: str, postgres: str) -> None:
