@@ -13,7 +13,7 @@ from cdc.lag.states import GOOD, State
 from cdc.source.errors import place
 from cdc.source.postgres import connect, connection_parameters
 from headwater.check.stores import stores
-from headwater.cli.common.format import size
+from headwater.cli.common.format import age, size
 from headwater.lag.watch import LagWatch, Seen
 from jobs.state.server.connection import shown_place
 from jobs.state.server.reader import reading_state
@@ -21,6 +21,8 @@ from jobs.state.server.status import state_status
 
 RUNNING: Final = "running"
 FAILED: Final = "failed"
+_SOON_S: Final = 86_400.0
+"""What is forecast for later is not told."""
 _WELL: Final = frozenset({*GOOD, State.CATCHING_UP})
 
 
@@ -101,12 +103,10 @@ def _measured(seen: Seen) -> Iterator[Part]:
     idle = capture.lag.behind_bytes is None or not capture.lag.active
     blocked = capture.blocked_by.text if capture.blocked_by else ""
     missing = "no slot: run `headwater init`" if capture.lag.behind_bytes is None else "not running"
-    yield Part(
-        "capture",
-        capture.state,
-        capture.state in _WELL and not idle,
-        missing if idle else blocked or _late(capture.lag_s),
-    )
+    said = missing if idle else blocked or _late(capture.lag_s)
+    if (first := capture.forecast.first) is not None and first[0] < _SOON_S:
+        said += f"; at this rate {first[1]} in {age(first[0])}"
+    yield Part("capture", capture.state, capture.state in _WELL and not idle, said)
     for one in seen.report.views:
         fault = seen.faults.get(one.view)
         said = one_line(fault["fault"], fault["hint"]) if fault else _late(one.lag_s)

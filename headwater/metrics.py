@@ -123,8 +123,7 @@ def of_source(config: Config, report: Report | None) -> Iterator[Sample]:
         yield Sample(catalog.SOURCE_HEARTBEAT_EVERY, (source,), every_s)
     yield from capture_samples(source, report, time.time())
     if report is not None:
-        volume_mb = config.alerts.wal_volume_mb
-        yield from source_forecasts(source, report.capture, volume_mb and volume_mb << 20)
+        yield from source_forecasts(source, report.capture)
 
 
 def capture_missing(trouble: str, observer: Observer[Report]) -> list[str]:

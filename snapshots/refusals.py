@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
+from typing import Final
 
-from cdc.config import Source
+from cdc.config import Config, Source
 from cdc.errors import SourceError
+from cdc.lag.slot_activity import slot_activity
+from cdc.lag.wal_forecast import wal_forecast, written
 from cdc.source.catalog import captured_tables
 from cdc.source.errors import translated
 from cdc.source.postgres import Connection, identifier, literal
@@ -13,6 +17,7 @@ from cdc.source.selection import Table
 from cdc.source.types import load_types
 from snapshots import state
 from snapshots.plan import Bounds, plan_table
+from snapshots.rate import parse_rate
 
 _SERVER = """
 select pg_catalog.pg_is_in_recovery(), pg_catalog.current_setting('wal_level'),
@@ -23,6 +28,19 @@ select pg_catalog.pg_is_in_recovery(), pg_catalog.current_setting('wal_level'),
 """
 _PUBLISHED = """
 select schemaname, tablename from pg_catalog.pg_publication_tables where pubname = %s
+"""
+
+_SHORT_S: Final = 60.0
+"""What is read sooner is not asked about."""
+_BETWEEN_S: Final = 3.0
+_SIZES: Final = """
+select coalesce(sum(greatest(c.reltuples, 0)), 0)::float8,
+       coalesce(sum(pg_catalog.pg_table_size(c.oid)), 0)::float8
+from unnest(%s::text[], %s::text[]) t (nspname, relname)
+join pg_catalog.pg_namespace n on n.nspname = t.nspname
+join pg_catalog.pg_class r on r.relnamespace = n.oid and r.relname = t.relname
+left join lateral pg_catalog.pg_partition_tree(r.oid) p on true
+join pg_catalog.pg_class c on c.oid = coalesce(p.relid, r.oid) and c.relkind <> 'p'
 """
 
 
@@ -42,6 +60,43 @@ def refuse_unfit(conn: Connection, source: Source, names: Sequence[str]) -> list
             "add it to source.tables, then run `headwater table add`",
         )
     return tables
+
+
+def refuse_outliving(
+    conn: Connection, config: Config, tables: Sequence[Table], rate: str | None
+) -> None:
+    """Look at the source twice, and raise ``SourceError`` if the slot is lost, or the volume of its
+    WAL full, before ``tables`` are read at ``rate``, should it write WAL as it does now.
+
+    A snapshot has a slot of its own, which keeps all of it while rows of one LSN are read: for
+    ``snapshot.max_age_s`` at most."""
+    needed_s = _seconds(conn, tables, *parse_rate(rate or config.snapshot.rate))
+    if needed_s < _SHORT_S:
+        return
+    slot, volume = config.source.slot_name, config.alerts.wal_volume_bytes
+    first = slot_activity(conn, slot).on_volume(volume)
+    if first.safe_wal_size is None and first.volume_free_bytes is None:
+        return
+    time.sleep(_BETWEEN_S)
+    second = slot_activity(conn, slot).on_volume(volume)
+    end = wal_forecast(second, written(first, second)).first
+    if end is not None and min(needed_s, config.snapshot.max_age_s) > end[0]:
+        raise SourceError(
+            f"the snapshot takes about {needed_s:,.0f} s, and at the rate at which the source "
+            f"writes WAL now {end[1]} in {end[0]:,.0f} s",
+            "raise --rate, start when less is written, give WAL more room on the source "
+            "(max_slot_wal_keep_size, or the volume itself), or take the risk with "
+            "--despite-forecast",
+        )
+
+
+def _seconds(conn: Connection, tables: Sequence[Table], rows_s: float, bytes_s: float) -> float:
+    """Without a rate nobody knows: as if no time at all."""
+    names = [table.schema for table in tables], [table.name for table in tables]
+    with translated("reading the sizes of tables"):
+        row = conn.execute(_SIZES, names).fetchone()
+    assert row is not None
+    return max(float(row[0]) / rows_s, float(row[1]) / bytes_s)
 
 
 def refuse_bounds(

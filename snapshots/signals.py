@@ -23,7 +23,7 @@ from cdc.source.schema_owner import refuse_lesser_owner
 from cdc.topics import signal_group, signal_topic
 from snapshots import snapshot_on_demand, state
 from snapshots.conditions import ConditionError, simple_condition
-from snapshots.refusals import refuse_unfit
+from snapshots.refusals import refuse_outliving, refuse_unfit
 from snapshots.snapshot_on_demand import SIGNAL, Options
 from snapshots.status import Standing, snapshots
 
@@ -157,14 +157,12 @@ class Signals:
                 f"{of_signals} snapshots of signals are not over, and {_MOST_OPEN} may be: wait, "
                 "or end some with stop-snapshot"
             )
+        chosen = [refuse_unfit(conn, config.source, names) for names, _ in parts]
+        for tables in chosen:  # they are read side by side
+            refuse_outliving(conn, config, tables, None)
         return [
-            snapshot_on_demand.record(
-                conn,
-                config,
-                refuse_unfit(conn, config.source, names),
-                Options(where=where, purpose=SIGNAL),
-            )
-            for names, where in parts
+            snapshot_on_demand.record(conn, config, tables, Options(where=where, purpose=SIGNAL))
+            for tables, (_, where) in zip(chosen, parts, strict=True)
         ]
 
     def _meant(self, conn: Connection, words: _Data) -> list[Standing]:

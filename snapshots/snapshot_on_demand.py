@@ -41,7 +41,7 @@ from snapshots.job import Job, Observer, Silent, StoppedError
 from snapshots.ledger import Ledger
 from snapshots.plan import Bounds
 from snapshots.rate import parse_rate
-from snapshots.refusals import refuse_bounds, refuse_unfit
+from snapshots.refusals import refuse_bounds, refuse_outliving, refuse_unfit
 from snapshots.rounds import run as run_rounds
 from snapshots.status import Standing, snapshot, snapshots
 
@@ -54,13 +54,15 @@ _KEPT = {"cleanup.policy": "delete", "retention.ms": "-1", "retention.bytes": "-
 class Options:
     """What a snapshot takes, and how fast. ``where`` is SQL over each table's columns;
     ``key_range`` is of the first key column, ``[low, high)``, None for no bound. ``workers`` and
-    ``rate`` (as ``snapshot.rate``) None: as configured. ``purpose`` is shown in lists."""
+    ``rate`` (as ``snapshot.rate``) None: as configured. ``purpose`` is shown in lists. It is not
+    begun if WAL that is written meanwhile has no room, unless ``despite_forecast``."""
 
     where: str = ""
     key_range: tuple[str | None, str | None] | None = None
     workers: int | None = None
     rate: str | None = None
     purpose: str = ""
+    despite_forecast: bool = False
 
 
 def create(config: Config, tables: Sequence[str], options: Options | None = None) -> int:
@@ -69,11 +71,14 @@ def create(config: Config, tables: Sequence[str], options: Options | None = None
     Reads no row yet. Raises ``SourceError`` for whatever would stop it, ``LogError`` where the
     source's topics are of another database.
     """
+    options = options or Options()
     with connect(config.source.dsn, application_name="headwater snapshot") as conn:
         chosen = refuse_unfit(conn, config.source, tables)
+        if not options.despite_forecast:
+            refuse_outliving(conn, config, chosen, options.rate)
         with Broker(config.kafka.bootstrap_servers, config.kafka) as broker:
             own_mark(broker, config.source.name, identify(conn))
-        return record(conn, config, chosen, options or Options())
+        return record(conn, config, chosen, options)
 
 
 def record(
@@ -133,16 +138,6 @@ def run(config: Config, snapshot_id: int, observer: Observer | None = None) -> S
                     state.set_status(conn, snapshot_id, "failed", f"not cancelled: {left}")
             raise
         return snapshot(conn, source.name, snapshot_id)
-
-
-def start(
-    config: Config,
-    tables: Sequence[str],
-    options: Options | None = None,
-    observer: Observer | None = None,
-) -> Standing:
-    """``create`` and ``run``."""
-    return run(config, create(config, tables, options), observer)
 
 
 def topics(config: Config, snapshot_id: int) -> dict[str, str]:

@@ -28,7 +28,7 @@ from cdc.source.types import load_types
 from cdc.topics import table_topic
 from snapshots import snapshot_on_demand
 from snapshots.job import Observer
-from snapshots.refusals import refuse_server, refuse_uninitialised
+from snapshots.refusals import refuse_outliving, refuse_server, refuse_uninitialised
 from snapshots.snapshot_on_demand import Options
 from snapshots.status import Standing, snapshots
 
@@ -58,6 +58,8 @@ def join(
                 "use `headwater snapshot start` to read a table again, into a separate topic",
             )
         _refuse_unknown(conn, source, new)
+        if new and not options.despite_forecast:
+            refuse_outliving(conn, config, new, options.rate)
         if any(table.label in source.treated for table in new):  # and capture does not run
             StreamColumns(source).begin(conn)
         ids = [one.id for one in begun]

@@ -57,16 +57,17 @@ ALARMS: Final = (
     ),
     Alarm(
         "HW004",
-        "SlotNearLoss",
+        "WalNearLimit",
         "critical",
         (
             Below(f.SLOT_FORECAST, 2 * _HOUR_S, lasting=True),
+            Below(f.DISK_FORECAST, 2 * _HOUR_S, lasting=True),
             OneOf(m.SLOT_WAL_STATUS, ("unreserved",), lasting=True),
         ),
         2,
         ("HW005",),
-        "{source}: the slot is lost in less than two hours",
-        of_source.SLOT_NEAR_LOSS,
+        "{source}: in less than two hours the slot is lost, or the volume of the source's WAL full",
+        of_source.WAL_NEAR_LIMIT,
     ),
     Alarm(
         "HW005",
@@ -145,10 +146,14 @@ ALARMS: Final = (
         "HW012",
         "SnapshotStands",
         "warning",
-        (Older(f.SNAPSHOT_MOVED, 10 * 60), Above(f.SNAPSHOT_LEFT, f.SLOT_FORECAST)),
+        (
+            Older(f.SNAPSHOT_MOVED, 10 * 60),
+            Above(f.SNAPSHOT_LEFT, f.SLOT_FORECAST),
+            Above(f.SNAPSHOT_LEFT, f.DISK_FORECAST),
+        ),
         1,
         ("HW005",),
-        "{source}: snapshot {snapshot} does not get on, or ends after the slot is lost",
+        "{source}: snapshot {snapshot} does not get on, or WAL has no more room before it ends",
         of_source.SNAPSHOT_STANDS,
     ),
     Alarm(

@@ -64,21 +64,28 @@ RESTART_STANDS: Final = Guide(
         "Set `idle_in_transaction_session_timeout` on the source, so that it does not come again.",
     ),
 )
-SLOT_NEAR_LOSS: Final = Guide(
-    "At the speed of the last minutes the slot exceeds `max_slot_wal_keep_size` within two hours, "
-    "or it has exceeded it already (`unreserved`) and the next checkpoint may take it.",
+WAL_NEAR_LIMIT: Final = Guide(
+    "At the speed of the last minutes WAL that the slot retains exceeds `max_slot_wal_keep_size` "
+    "within two hours, which costs the slot, or fills the file system that it is on, which stops "
+    "the source. Or the slot has exceeded its limit already (`unreserved`) and the next checkpoint "
+    "may take it.",
     (
         "Capture is stopped, or slower than the source writes.",
         "An old transaction holds `restart_lsn` (HW003).",
         "A mass change writes more WAL than usual.",
     ),
     (
-        "`headwater lag`: whether capture catches up, and when.",
-        "`headwater_slot_loss_forecast_seconds` and `headwater_slot_safe_wal_bytes`.",
+        "`headwater lag`: whether capture catches up, and when; how much more the slot and the "
+        "volume take.",
+        "`headwater_slot_loss_forecast_seconds` and `headwater_source_disk_full_forecast_seconds`: "
+        "which of them comes first.",
     ),
     (
-        "If the disk has room, raise the limit on the source at once: `alter system set "
-        "max_slot_wal_keep_size = '...'`, then `select pg_reload_conf()`.",
+        "If the slot is lost first and the disk has room, raise the limit on the source at once: "
+        "`alter system set max_slot_wal_keep_size = '...'`, then `select pg_reload_conf()`.",
+        "If the disk is full first, extend the volume, or set `max_slot_wal_keep_size` to less "
+        "than it has room for: `headwater init --again` repairs a lost slot, a full disk stops "
+        "the application.",
         "Get capture to run: HW001 and HW002 say how.",
         "Pause what can wait: the mass change, and snapshots (`headwater snapshot pause ID`).",
     ),
@@ -111,7 +118,8 @@ WAL_RETAINED: Final = Guide(
     ),
     (
         "`headwater lag`: retained and unconfirmed WAL.",
-        "`headwater_source_wal_free_bytes`, if the source is on this machine.",
+        "`headwater_source_wal_free_bytes` and `headwater_source_disk_full_forecast_seconds`, "
+        "where they are known.",
     ),
     (
         "Let capture catch up; if the source must not fill up before, extend the volume.",
@@ -122,8 +130,9 @@ WAL_RETAINED: Final = Guide(
 )
 SNAPSHOT_STANDS: Final = Guide(
     "A snapshot that is not paused has not completed a chunk for ten minutes, or will take longer "
-    "than the slot lives at the speed at which it retains WAL. Capture looks at snapshots, so the "
-    "one of `headwater init` is not watched before capture runs.",
+    "than the slot lives, or the volume of the source's WAL has room, at the speed at which the "
+    "slot retains WAL. Capture looks at snapshots, so the one of `headwater init` is not watched "
+    "before capture runs.",
     (
         "The process that reads it has ended: the snapshot is `interrupted` or `failed`.",
         "A lock on a table, or a source that is busy: chunks wait.",
@@ -140,7 +149,7 @@ SNAPSHOT_STANDS: Final = Guide(
         "End what holds the lock, or wait for it.",
         "To go faster, `headwater snapshot pause ID`, raise `snapshot.rate` or "
         "`snapshot.workers`, then `headwater snapshot resume ID`: complete chunks stay.",
-        "If the slot would be lost before, raise `max_slot_wal_keep_size` on the source (HW004).",
+        "If the slot would be lost, or the volume full, before it ends: HW004.",
     ),
 )
 DECODING_SPILLS: Final = Guide(

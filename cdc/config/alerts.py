@@ -20,6 +20,11 @@ class Alerts(Section):
     webhook: WebhookUrl = Field(default="", repr=False)
     secret_file: str = ""
 
+    @property
+    def wal_volume_bytes(self) -> int | None:
+        """Size of the file system with the source's WAL, if it is declared."""
+        return None if self.wal_volume_mb is None else self.wal_volume_mb << 20
+
     @model_validator(mode="after")
     def _messages_are_signed(self) -> Alerts:
         if self.webhook and not self.secret_file:

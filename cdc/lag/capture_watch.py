@@ -21,7 +21,7 @@ class CaptureWatch:
 
     def __init__(self, config: Config, counters: Callable[[], Counters]) -> None:
         self._counters, self._slot = counters, config.source.slot_name
-        self._source = SourceSession(config.source.dsn)
+        self._source = SourceSession(config.source.dsn, config.alerts.wal_volume_bytes)
         self._assessor = Assessor(config.capture.heartbeat_s)
         self._settled = 0
         self._moved_s: float | None = None

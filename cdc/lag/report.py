@@ -18,11 +18,12 @@ from cdc.lag.rates import WINDOW_S, Count, Progress, Rates
 from cdc.lag.slot_activity import SlotActivity
 from cdc.lag.source_horizon import Look, SourceHorizon
 from cdc.lag.states import Evidence, State, state_of
+from cdc.lag.wal_forecast import WalForecast, wal_forecast
 
 OVERDUE: Final = 3
 """So many heartbeats may be missing before the source is unknown."""
 FORECAST_S: Final = 300.0
-"""Forecasts of the slot are from so long."""
+"""Forecasts of the slot and of the WAL volume are from so long."""
 _UNKNOWN_S: Final = 30.0
 """The same where no heartbeats are written."""
 
@@ -48,8 +49,8 @@ class CaptureReport:
     moved_s: float | None
     rates: Rates | None
     """In bytes of WAL."""
-    slot_loss_s: float | None = None
-    """Until the slot is lost, if what it retains grows as it did; None while it does not grow."""
+    forecast: WalForecast
+    """If what the slot retains grows as it did."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,21 +149,20 @@ class Assessor:
             gain=rates.gain if rates else None,
         )
         state = state_of(evidence)
-        loss_s = self._slot_loss_s(lag.at_s, seen)
-        return CaptureReport(lag.capture, state, blocked_by, until_s, lag_s, moved_s, rates, loss_s)
+        forecast = self._forecast(lag.at_s, seen)
+        return CaptureReport(
+            lag.capture, state, blocked_by, until_s, lag_s, moved_s, rates, forecast
+        )
 
-    def _slot_loss_s(self, at_s: float, seen: SlotActivity | None) -> float | None:
+    def _forecast(self, at_s: float, seen: SlotActivity | None) -> WalForecast:
         """``restart_lsn`` moves in steps, so what is retained grows between any two of them: that
-        tells something over a while only."""
-        if seen is None or seen.restart is None or seen.safe_wal_size is None:
-            return None
-        if seen.safe_wal_size <= 0:
-            return 0.0
+        tells something over a while only, or where nobody reads the slot, and it stands."""
+        if seen is None or seen.restart is None:
+            return WalForecast()
         self._retained.add(Count(at_s, seen.restart, seen.wal_end))
         rates = self._retained.rates
-        if rates is None or rates.gain >= 0 or self._retained.seconds < WINDOW_S:
-            return None
-        return seen.safe_wal_size / -rates.gain
+        told = seen.pid is None or self._retained.seconds >= WINDOW_S
+        return wal_forecast(seen, -rates.gain if rates is not None and told else None)
 
     def _knows_source(self, lag: Lag, until_s: float | None) -> bool:
         """Capture that catches up meets old heartbeats, but writes marks, and while a transaction

@@ -74,8 +74,9 @@ class SlotActivity(NamedTuple):
     oldest_transaction_s: float | None = None
     """For how long the oldest transaction that has written is open: it holds ``restart`` back."""
     volume_bytes: int | None = None
-    """Size of the file system with the server's WAL, if it is of this machine."""
+    """Size of the file system with the server's WAL, if it is of this machine, or was declared."""
     volume_free_bytes: int | None = None
+    """At most: of a size that was declared, what retained WAL leaves."""
     clock_ahead_s: float | None = None
     """By how much ``clock_s`` is ahead of the clock of this machine halfway through the query."""
 
@@ -92,6 +93,17 @@ class SlotActivity(NamedTuple):
     def lost(self) -> bool:
         """The server has removed WAL that the slot needs, or has invalidated the slot."""
         return self.wal_status == "lost" or self.invalidation_reason is not None
+
+    def on_volume(self, declared_bytes: int | None) -> SlotActivity:
+        """As of a WAL volume of a size that somebody declared, if somebody did. Nobody can look at
+        that of another machine, but retained WAL is on it."""
+        retained, free = self.retained_bytes, self.volume_free_bytes
+        if declared_bytes is None:
+            return self
+        if retained is not None:
+            left = max(0, declared_bytes - retained)
+            free = left if free is None else min(free, left)
+        return self._replace(volume_bytes=declared_bytes, volume_free_bytes=free)
 
     def _behind(self, lsn: int | None) -> int | None:
         return None if lsn is None else max(0, self.wal_end - lsn)

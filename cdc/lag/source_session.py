@@ -13,17 +13,18 @@ _ANSWER_S: Final = 10.0
 
 
 class SourceSession:
-    """Use from one thread. What it raises is a ``HeadwaterError``; call ``close`` then."""
+    """Use from one thread. What it raises is a ``HeadwaterError``; call ``close`` then.
+    ``volume_bytes`` is the size of the WAL volume, if it was declared."""
 
-    def __init__(self, dsn: str) -> None:
-        self._dsn = dsn
+    def __init__(self, dsn: str, volume_bytes: int | None = None) -> None:
+        self._dsn, self._volume_bytes = dsn, volume_bytes
         self._conn: Connection | None = None
 
     def activity(self, slot: str) -> SlotActivity:
         """What the source says of a slot now."""
         conn = self._opened()
         with answered(conn, _ANSWER_S):
-            return slot_activity(conn, slot)
+            return slot_activity(conn, slot).on_volume(self._volume_bytes)
 
     def identity(self) -> SourceIdentity:
         """Which database this is."""

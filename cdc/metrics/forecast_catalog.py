@@ -9,6 +9,13 @@ SLOT_FORECAST = of_source(
     "Until the slot is lost if what it retains grows as in the last five minutes.",
     "No sample while it does not grow, and without max_slot_wal_keep_size. Start capture before.",
 )
+DISK_FORECAST = of_source(
+    "headwater_source_disk_full_forecast_seconds",
+    "Until the file system with the source's WAL is full if what the slot retains grows as in the "
+    "last five minutes.",
+    "No sample while it does not grow, or where headwater_source_wal_free_bytes has none. What "
+    "else is written there comes on top.",
+)
 SOURCE_VOLUME = of_source(
     "headwater_source_wal_volume_bytes",
     "Size of the file system with the source's WAL: alerts.wal_volume_mb, or found out if it is of "
@@ -17,7 +24,8 @@ SOURCE_VOLUME = of_source(
 )
 SOURCE_VOLUME_FREE = of_source(
     "headwater_source_wal_free_bytes",
-    "What is free of it; known on this machine only.",
+    "What is free of it, if the source is on this machine and the role may read data_directory; "
+    "at most what retained WAL leaves of alerts.wal_volume_mb, if that is set.",
     "At 0 the source stops.",
 )
 SNAPSHOT_ROWS = Metric(
@@ -38,7 +46,8 @@ SNAPSHOT_LEFT = Metric(
     "headwater_snapshot_left_seconds",
     "gauge",
     "Until the snapshot is complete if its speed stays; no sample before the first chunk.",
-    "Above headwater_slot_loss_forecast_seconds: raise max_slot_wal_keep_size now.",
+    "Above headwater_slot_loss_forecast_seconds: raise max_slot_wal_keep_size now. Above "
+    "headwater_source_disk_full_forecast_seconds: make room on the volume, or pause it.",
     ("source", "snapshot"),
 )
 SNAPSHOT_MOVED = Metric(

@@ -21,19 +21,16 @@ class SnapshotProgress(NamedTuple):
     moved_s: float | None
 
 
-def source_forecasts(
-    source: str, report: CaptureReport, volume_bytes: int | None
-) -> Iterator[Sample]:
-    """Of the slot and the disk. ``volume_bytes`` is what the configuration says of it, if it does;
-    else it may be known from looking."""
-    if report.slot_loss_s is not None:
-        yield Sample(catalog.SLOT_FORECAST, (source,), report.slot_loss_s)
-    seen = report.lag.activity
-    volume = volume_bytes or (seen.volume_bytes if seen else None)
-    if volume is not None:
-        yield Sample(catalog.SOURCE_VOLUME, (source,), volume)
-    if seen and seen.volume_free_bytes is not None:
-        yield Sample(catalog.SOURCE_VOLUME_FREE, (source,), seen.volume_free_bytes)
+def source_forecasts(source: str, report: CaptureReport) -> Iterator[Sample]:
+    """Of the slot and the volume of the source's WAL."""
+    seen, forecast = report.lag.activity, report.forecast
+    given = [
+        (catalog.SLOT_FORECAST, forecast.slot_loss_s),
+        (catalog.DISK_FORECAST, forecast.disk_full_s),
+        (catalog.SOURCE_VOLUME, seen.volume_bytes if seen else None),
+        (catalog.SOURCE_VOLUME_FREE, seen.volume_free_bytes if seen else None),
+    ]
+    yield from (Sample(metric, (source,), value) for metric, value in given if value is not None)
 
 
 def view_forecasts(

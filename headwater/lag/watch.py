@@ -74,7 +74,7 @@ class LagWatch:
         self._config, self._names = config, tuple(names)
         self._by_apply = by_apply
         first = config()
-        self._source = SourceSession(first.source.dsn)
+        self._source = SourceSession(first.source.dsn, first.alerts.wal_volume_bytes)
         self._assessor = Assessor(first.capture.heartbeat_s)
         self._servers: tuple[Config, Broker, ViewFacts, ParkedKeys] | None = None
         self._facts = _Facts({}, {}, {}, {}, {})

@@ -14,7 +14,6 @@ from cdc.errors import one_line
 from cdc.lag.measure import PartitionLag
 from cdc.lag.rates import Rates
 from cdc.lag.report import CaptureReport, ViewReport
-from cdc.lag.slot_activity import SlotActivity
 from cdc.lag.states import GOOD, State
 from cdc.lsn import format_lsn
 from headwater.cli.common.format import age, size
@@ -95,6 +94,9 @@ def _capture_document(capture: CaptureReport) -> Document:
             "restart_lsn": _lsn(seen.restart),
             "wal_status": seen.wal_status,
             "safe_wal_bytes": seen.safe_wal_size,
+            "slot_loss_s": _rounded(capture.forecast.slot_loss_s),
+            "wal_free_bytes": seen.volume_free_bytes,
+            "disk_full_s": _rounded(capture.forecast.disk_full_s),
             "inactive_since_s": seen.inactive_since_s,
             "spilled_bytes": seen.spilled_bytes,
             "spilled_transactions": seen.spilled_transactions,
@@ -142,7 +144,7 @@ def table(seen: Seen, partitions: bool = False) -> Group:
         if partitions:
             for one, state in zip(view.partitions, view.states, strict=True):
                 _add_partition(grid, one, state)
-    lines = [Text(line, style="dim") for line in _slot_lines(report.capture.lag.activity)]
+    lines = [Text(line, style="dim") for line in _slot_lines(report.capture)]
     for name, found in seen.verified.items():
         wrong = found.reason or found.differing
         lines.append(Text(f"{name}: {proof(found, time.time())}", "red" if wrong else "dim"))
@@ -232,14 +234,18 @@ def _speed(rates: Rates | None, state: State, shown: Callable[[float], str]) -> 
     return f", done in {age(rates.catch_up_s)}"
 
 
-def _slot_lines(seen: SlotActivity | None) -> Iterator[str]:
-    """What the slot holds back, and what holds it back."""
+def _slot_lines(capture: CaptureReport) -> Iterator[str]:
+    """What the slot holds back, for how long it can, and what holds it back."""
+    seen, forecast = capture.lag.activity, capture.forecast
     if seen is None or not seen.exists:
         return
     kept = f"slot keeps {size(seen.retained_bytes)} of WAL, wal_status {seen.wal_status or '-'}"
     if seen.safe_wal_size is not None:
-        kept += f", lost after {size(seen.safe_wal_size)} more"
+        kept += f", lost after {size(seen.safe_wal_size)} more{_at_this_rate(forecast.slot_loss_s)}"
     yield kept
+    if seen.volume_free_bytes is not None:
+        full = _at_this_rate(forecast.disk_full_s, ", full")
+        yield f"the source's WAL volume has {size(seen.volume_free_bytes)} free{full}"
     yield (
         f"sent {_lsn(seen.sent) or '-'}, confirmed {_lsn(seen.confirmed) or '-'}, "
         f"restart {_lsn(seen.restart) or '-'}, walsender {seen.wait_event or '-'}"
@@ -251,6 +257,10 @@ def _slot_lines(seen: SlotActivity | None) -> Iterator[str]:
         )
     if seen.oldest_transaction_s and seen.oldest_transaction_s > _OLD_S:
         yield f"a transaction is open for {age(seen.oldest_transaction_s)}: WAL is kept for it"
+
+
+def _at_this_rate(seconds: float | None, what: str = ",") -> str:
+    return "" if seconds is None else f"{what} in {age(seconds)} at this rate"
 
 
 def _lsn(lsn: int | None) -> str | None:

@@ -52,6 +52,14 @@ RateOption = Annotated[
     ),
 ]
 
+ForecastOption = Annotated[
+    bool,
+    typer.Option(
+        "--despite-forecast",
+        help="Start it even if the slot would be lost, or the source's disk full, before it ends.",
+    ),
+]
+
 
 def register(app: typer.Typer) -> None:
     app.add_typer(group)
@@ -76,18 +84,13 @@ def start(
     views: ViewsOption = None,
     workers: WorkersOption = None,
     rate: RateOption = None,
-    despite_forecast: Annotated[
-        bool,
-        typer.Option(
-            "--despite-forecast", help="Start it even if a slot would be lost before it ends."
-        ),
-    ] = False,
+    despite_forecast: ForecastOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Read tables into topics <source>.__snapshot.<id>.<schema>.<table>.
 
-    It does not start if it would take longer than a slot lives at the rate at which the source
-    writes WAL (max_slot_wal_keep_size).
+    It does not start if it would take longer than the slot lives (max_slot_wal_keep_size), or than
+    the volume of the source's WAL has room, at the rate at which the source writes WAL.
 
     Ctrl-C pauses the snapshot. To continue after a pause or a crash, run `headwater snapshot
     resume ID`.
@@ -99,7 +102,6 @@ def start(
       headwater snapshot start public.orders --key-range 1000:2000 --workers 2
       headwater snapshot start --view open_orders
     """
-    from headwater.cli.snapshot.slot_forecast import refuse_outliving_slot
     from snapshots.rate import parse_rate
     from snapshots.snapshot_on_demand import Options, create
 
@@ -109,9 +111,8 @@ def start(
         raise typer.BadParameter("name a table, or a view with --view", param_hint="TABLE")
     if rate is not None:
         parse_rate(rate)
-    options = Options(where, parse_range(key_range), workers, rate)
-    if not despite_forecast:
-        refuse_outliving_slot(config, chosen, rate)
+    bounds = where, parse_range(key_range)
+    options = Options(*bounds, workers, rate, despite_forecast=despite_forecast)
     snapshot_id = create(config, chosen, options)
     err().print(f"snapshot {snapshot_id}")
     _run(config, snapshot_id, as_json)

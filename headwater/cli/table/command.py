@@ -9,7 +9,7 @@ import typer
 from headwater.cli.common.confirmation import YesOption, confirm
 from headwater.cli.common.context import configured
 from headwater.cli.common.output import err, out, print_json
-from headwater.cli.snapshot.command import JsonOption, RateOption, WorkersOption
+from headwater.cli.snapshot.command import ForecastOption, JsonOption, RateOption, WorkersOption
 
 group = typer.Typer(
     name="table",
@@ -36,6 +36,7 @@ def add(
     ],
     workers: WorkersOption = None,
     rate: RateOption = None,
+    despite_forecast: ForecastOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Start to capture tables: their rows as of one LSN, and every change since.
@@ -43,6 +44,9 @@ def add(
     Add the tables to source.tables first. Capture may run or not: it is not interrupted, and no
     other table is read again. Only if a table's key is set in source.keys must capture be stopped
     meanwhile. If the command is interrupted, run it again: it resumes where it stopped.
+
+    It does not start if its rows would take longer to read than the slot lives, or than the volume
+    of the source's WAL has room (see `headwater snapshot start --help`).
 
     \b
     Example:
@@ -59,7 +63,8 @@ def add(
         parse_rate(rate)
     display = Display(err())
     try:
-        joined = join(config, tables, Options("", None, workers, rate, "table add"), display)
+        options = Options("", None, workers, rate, "table add", despite_forecast)
+        joined = join(config, tables, options, display)
     finally:
         display.close()
     if as_json:

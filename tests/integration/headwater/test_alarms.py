@@ -11,10 +11,9 @@ from __future__ import annotations
 
 import json
 import os
-import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, closing, contextmanager
+from collections.abc import Iterator
+from contextlib import ExitStack, closing
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
@@ -39,6 +38,7 @@ from tests.support.commands.alarmed_shop import (
     rules,
 )
 from tests.support.commands.deployment import Deployment
+from tests.support.commands.repetition import repeated
 from tests.support.commands.scraping import scrape
 from tests.support.commands.short_waits import waiting
 from tests.support.servers.lent_jvm import Lender
@@ -100,7 +100,7 @@ def shop(
             'topic = { "retention.ms" = "30000" }\n'
             f'[stores.cache]\nkind = "redis"\nurl = "{store_url}"\n'
             f"[metrics]\ncapture = {ports['capture']}\napply = {ports['apply']}\n"
-            f'[alerts]\nlag_s = 5\nwal_volume_mb = 256\nwebhook = "{hook}"\n'
+            f'[alerts]\nlag_s = 5\nwal_volume_mb = 512\nwebhook = "{hook}"\n'
             f'secret_file = "{home / "secret"}"\n'
             f"[capture]\nheartbeat_s = {HEARTBEAT_S}\n"
             f'[apply]\nengine = "database"\nstate = "{home / "state"}"\n{declared}\n'
@@ -125,24 +125,6 @@ def shop(
         yield Shop(
             deployment, prometheus, store, ports, processes, received, client, clock, old, old_s
         )
-
-
-@contextmanager
-def repeated(change: Callable[[], None]) -> Iterator[None]:
-    """A change again and again, each second."""
-    over = threading.Event()
-
-    def run() -> None:
-        while not over.wait(1):
-            change()
-
-    thread = threading.Thread(target=run)
-    thread.start()
-    try:
-        yield
-    finally:
-        over.set()
-        thread.join()
 
 
 @pytest.mark.timeout(300)
@@ -258,11 +240,11 @@ def test_a_capture_that_does_nothing_and_one_that_is_killed(shop: Shop) -> None:
     with shop.frozen("capture") as began:
         shop.fires("HW001", began + 3 * HEARTBEAT_S)
         with psycopg.connect(shop.deployment.dsn, autocommit=True) as conn:
-            for _ in range(6):
+            for _ in range(10):
                 conn.execute("insert into orders select max(id) + 1, 1 from orders")
                 conn.execute("select pg_switch_wal()")
         retained = "headwater_slot_retained_bytes", shop.deployment.name
-        wait_until(lambda: scrape(shop.ports["apply"])[retained] > 64 << 20, "WAL to be retained")
+        wait_until(lambda: scrape(shop.ports["apply"])[retained] > 128 << 20, "WAL to be retained")
         held = time.time()
         shop.fires("HW006", held)
         shop.fires("HW004", held)

@@ -145,7 +145,7 @@ def test_the_loss_of_the_slot_is_forecast_while_what_it_retains_grows() -> None:
 
     def loss_s(at_s: float, wal_end: int, restart: int, safe: int | None) -> float | None:
         slot = SLOT._replace(wal_end=wal_end, restart=restart, safe_wal_size=safe)
-        return assessor.report(lag(at_s=at_s, slot=slot)).capture.slot_loss_s
+        return assessor.report(lag(at_s=at_s, slot=slot)).capture.forecast.slot_loss_s
 
     assert loss_s(100.0, 1_000, 900, 5_000) is None
     assert loss_s(110.0, 2_000, 900, 4_000) is None, "restart_lsn moves in steps"
@@ -153,6 +153,23 @@ def test_the_loss_of_the_slot_is_forecast_while_what_it_retains_grows() -> None:
     assert loss_s(150.0, 5_000, 5_000, 5_000) is None, "capture has caught up"
     assert loss_s(160.0, 5_100, 5_000, None) is None, "without a limit"
     assert loss_s(170.0, 5_100, 5_000, -3) == 0.0
+
+
+def test_a_full_volume_is_forecast_also_of_a_slot_without_a_limit() -> None:
+    assessor = Assessor(10.0)
+
+    def full_s(at_s: float, wal_end: int, free: int | None, **more: Any) -> float | None:
+        slot = SLOT._replace(wal_end=wal_end, restart=900, volume_free_bytes=free, **more)
+        forecast = assessor.report(lag(at_s=at_s, slot=slot)).capture.forecast
+        assert forecast.slot_loss_s is None
+        return forecast.disk_full_s
+
+    assert full_s(100.0, 1_000, 9_000) is None
+    assert full_s(110.0, 2_000, 8_000) is None, "restart_lsn moves in steps"
+    assert full_s(112.0, 2_200, 8_000, pid=None) == pytest.approx(80.0), "it stands: nobody reads"
+    assert full_s(140.0, 5_000, 5_000) == pytest.approx(50.0)
+    assert full_s(141.0, 5_100, None) is None, "nobody knows what is free"
+    assert full_s(142.0, 5_200, 0) == 0.0
 
 
 def test_a_long_transaction_has_not_stalled_while_its_records_are_acknowledged() -> None:

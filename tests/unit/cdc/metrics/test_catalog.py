@@ -59,7 +59,7 @@ def whole_report() -> Report:
     slot = SLOT._replace(
         safe_wal_size=9, inactive_since_s=5.0, spilled_bytes=3, spilled_transactions=1,
         wait_event="Client/WalSenderWaitForWal", catalog_xmin_age=4, oldest_transaction_s=2.0,
-        volume_free_bytes=1 << 29, clock_ahead_s=0.1,
+        volume_bytes=1 << 30, volume_free_bytes=1 << 29, clock_ahead_s=0.1,
     )  # fmt: skip
     views = (partition(0, 4, 5, behind_s=0.4, lost_records=2), partition(1, moved_s=98.0))
     assessor = Assessor(10.0)
@@ -79,7 +79,7 @@ def whole() -> Iterable[Sample]:
     yield Sample(catalog.CAPTURE_DEAD_LETTERS, ("shop",), 0)
     yield Sample(catalog.SOURCE_HEARTBEAT_EVERY, ("shop",), 10.0)
     yield from capture_samples("shop", report, 100.0)
-    yield from source_forecasts("shop", report.capture, 1 << 30)
+    yield from source_forecasts("shop", report.capture)
     yield from snapshot_samples("shop", [SnapshotProgress(7, 10, 0.5, 9.0, 99.0)])
     yield from view_samples("shop", "v", report.views[0], 0.0, 100.0, 100.0)
     late = Assessor(10.0).report(lag(partition(0, 4, 5, behind_s=0.4, in_kafka_s=0.3)))
