@@ -12,10 +12,17 @@ from typing import Final
 
 HADOOP: Final = "spark.hadoop.fs.s3a."
 _SCHEMES: Final = ("s3a://", "s3://")
+_HADOOPS: Final = "org.apache.hadoop.fs.s3a"
+_AMAZONS: Final = "software.amazon.awssdk.auth.credentials"
 _PROVIDERS: Final = (
-    "org.apache.hadoop.fs.s3a.TemporaryAWSCredentialsProvider",
-    "org.apache.hadoop.fs.s3a.SimpleAWSCredentialsProvider",
-    "software.amazon.awssdk.auth.credentials.DefaultCredentialsProvider",
+    f"{_HADOOPS}.TemporaryAWSCredentialsProvider",
+    f"{_HADOOPS}.SimpleAWSCredentialsProvider",
+    # Amazon's default has these, but a JVM has one of it, and a file system that is closed (of two
+    # threads that open it one closes its own again) closes it for all: no role is had ever after.
+    f"{_AMAZONS}.EnvironmentVariableCredentialsProvider",
+    f"{_AMAZONS}.ProfileCredentialsProvider",
+    f"{_AMAZONS}.WebIdentityTokenFileCredentialsProvider",
+    f"{_HADOOPS}.auth.IAMInstanceCredentialsProvider",
 )
 SETTINGS: Final = {
     f"{HADOOP}aws.credentials.provider": ",".join(_PROVIDERS),

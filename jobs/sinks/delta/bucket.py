@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 from uuid import uuid4
@@ -34,6 +34,7 @@ _DENIED: Final = re.compile(
     r"|AccessDeniedException"  # of Hadoop
 )
 _NONE: Final = re.compile(r"NoAuthWithAWSException|CredentialInitializationException")
+_OF_STS: Final = re.compile(r"\.services\.sts\.model\.(\w+)Exception")
 _MISSING: Final = re.compile(r"<Code>NoSuchBucket</Code>|UnknownStoreException")
 _AWAY: Final = re.compile(
     r"NETWORK_CONNECTION|error sending request|50[0234] [A-Z]|429 Too Many"
@@ -94,11 +95,10 @@ def _refused(what: str, error: Exception) -> HeadwaterError:
 def fault_of_s3(what: str, error: Exception) -> HeadwaterError | None:
     """What S3 said to one of its clients, or that it said nothing; None where that is not known.
     Java's exceptions are told by their classes: what they say may quote values."""
-    java = " ".join(name for name, _ in thrown(error))
-    said = java or str(error)
-    if _NONE.search(said):
-        hint = "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE, see docs/delta.md"
-        return SinkError(f"{what}: no credentials for S3 were found", hint)
+    java = list(thrown(error))
+    said = " ".join(name for name, _ in java) or str(error)
+    if _NONE.search(said) or _OF_STS.search(said):
+        return _no_credentials(what, said, java)
     if _DENIED.search(said):
         return SinkError(f"{what}: access denied", f"allow its credentials {_RIGHTS} there")
     if _MISSING.search(said):
@@ -107,3 +107,18 @@ def fault_of_s3(what: str, error: Exception) -> HeadwaterError | None:
         hint = "correct AWS_ENDPOINT_URL or fs.s3a.endpoint, or check the network"
         return RetryableError(f"{what}: no answer from S3", hint)
     return None
+
+
+def _no_credentials(what: str, said: str, java: Sequence[tuple[str, str]]) -> HeadwaterError:
+    """Java's last word is that of STS, where a role is to be had by web identity."""
+    of_sts = _OF_STS.search(said)
+    if _AWAY.search(said) or (of_sts and any("Status Code: 5" in text for _, text in java)):
+        hint = "correct AWS_ENDPOINT_URL_STS, or check the network"
+        return RetryableError(f"{what}: no answer from STS, which gives the credentials", hint)
+    if of_sts:
+        why = of_sts[1].replace("Sts", "AccessDenied")
+        hint = "check AWS_ROLE_ARN, the role's trust policy and AWS_WEB_IDENTITY_TOKEN_FILE"
+        return SinkError(f"{what}: STS refused to give the role's credentials ({why})", hint)
+    ways = "AWS_PROFILE, or AWS_ROLE_ARN and AWS_WEB_IDENTITY_TOKEN_FILE"
+    hint = f"set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, {ways}, see docs/delta.md"
+    return SinkError(f"{what}: no credentials for S3 were found", hint)

@@ -77,8 +77,9 @@ def is_absent(path: str) -> bool:
 
 def table_at(path: str) -> DeltaTable:
     """The newest version of a table on this machine or in S3; of one on this machine the thread has
-    but one, as long as only it writes it. Raises what delta-rs raises, and ``SinkError`` where
-    there are no credentials."""
+    but one, as long as only it writes it. One in S3 is opened each time: temporary credentials go
+    with the table. Raises what delta-rs raises, and ``SinkError`` where there are no credentials,
+    ``RetryableError`` where nobody answers who gives them."""
     if is_in_s3(path):
         return DeltaTable(path, storage_options=_options(path))
     return _HELD.newest(path, folder_of(path))

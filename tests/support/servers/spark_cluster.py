@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
@@ -60,18 +60,21 @@ def _command(pid: int) -> bytes:
 
 
 @contextmanager
-def standalone(directory: Path, guardian: Guardian, workers: int = 2) -> Iterator[Cluster]:
-    """A cluster until the block ends. Executors' folders are below ``directory``."""
+def standalone(
+    directory: Path, guardian: Guardian, environ: Mapping[str, str], workers: int = 2
+) -> Iterator[Cluster]:
+    """A cluster until the block ends. Executors' folders are below ``directory``, and they have
+    ``environ`` in their environment."""
     started: list[Process] = []
     settings = directory / "spark-conf"
     settings.mkdir()
     (settings / "spark-defaults.conf").write_text(_DEFAULTS, encoding="utf-8")
-    environ = {**_DAEMON, "SPARK_CONF_DIR": str(settings)}
+    inherited = {**_DAEMON, **environ, "SPARK_CONF_DIR": str(settings)}
 
     def start(name: str, kind: str, *arguments: str) -> Path:
         log = directory / f"{name}.log"
         spark_class, daemon = str(HOME / "bin" / "spark-class"), f"org.apache.spark.deploy.{kind}"
-        process = spawn([spark_class, daemon, *_PLACES, *arguments], log, directory, environ)
+        process = spawn([spark_class, daemon, *_PLACES, *arguments], log, directory, inherited)
         started.append(process)
         guardian.end(process.pid)
         return log

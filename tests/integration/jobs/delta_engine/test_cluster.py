@@ -1,6 +1,7 @@
 """Views kept by a standalone cluster, ``engine = "delta"``: by ``headwater apply --master`` and by
 plain ``spark-submit``. The home of what is promised of that engine: a view in each store, a join,
-groups and a history are equal to their SQL, also when executors are killed."""
+groups and a history are equal to their SQL, also when executors are killed. The Delta tables are
+in S3, whose credentials driver and executors have by web identity, as in a pod on EKS."""
 
 from __future__ import annotations
 
@@ -13,6 +14,7 @@ from contextlib import ExitStack, contextmanager
 from functools import partial
 from itertools import chain
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -25,8 +27,13 @@ from tests.support.commands.deployment import Deployment
 from tests.support.commands.executor_work import Kept, Work, every_store
 from tests.support.servers.lent_jvm import Lender
 from tests.support.servers.proxy import Proxy, proxied
+from tests.support.servers.s3 import S3, s3_in
 from tests.support.servers.spark_cluster import HOME, LOCAL, ROOT, Cluster, standalone
+from tests.support.servers.web_identity import rights_in, web_identity
 from tests.support.waiting import wait_until
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 ROWS = FEW_ROWS + 2_000
 """Of a batch: executors write its rows, from Python, not the driver."""
@@ -35,6 +42,7 @@ SECRET = "confidential"
 ATTEMPTS = 5
 """A kill may come when the last task has just ended."""
 LIMIT_S = 900.0
+_BUCKET = "lake"
 STORES = ("redis", "opensearch", "postgres", "delta")
 KILLED = ("redis", "delta")
 """One that takes rows and one that takes commits: of whose writers all are killed. How each store
@@ -54,11 +62,12 @@ kind = "postgres"
 dsn = "{postgres}"
 [stores.delta]
 kind = "delta"
-path = "./lake"
+path = "{lake}"
 [apply]
 engine = "delta"
 state = "./state"
 [apply.spark]
+"spark.hadoop.fs.s3a.endpoint" = "{s3}"
 "spark.cores.max" = "2"
 "spark.scheduler.minRegisteredResourcesRatio" = "1.0"    # else the first one may do all
 "spark.scheduler.maxRegisteredResourcesWaitingTime" = "600s"
@@ -131,6 +140,7 @@ def test_views_are_right_by_headwater_and_by_spark_submit_and_when_executors_are
     deployment: Deployment,
     store_database: str,
     guardian: Guardian,
+    spark: SparkSession,
     lender: Lender,
 ) -> None:
     """Every store by both. Of some, all executors are killed when part of what they write of a
@@ -140,7 +150,7 @@ def test_views_are_right_by_headwater_and_by_spark_submit_and_when_executors_are
     arguments = ["--config", str(deployment.config), "apply"]
     search, cache = servers.opensearch_url, servers.redis_url
     direct = {"redis": cache, "opensearch": search, "postgres": store_database}
-    stores = every_store(source, direct, tmp_path / "lake")
+    stores = every_store(source, direct, tmp_path / "buckets" / _BUCKET)
     deployment.execute(*_SHOP)
     for store in stores.values():
         deployment.execute(
@@ -150,14 +160,20 @@ def test_views_are_right_by_headwater_and_by_spark_submit_and_when_executors_are
     deployment.init()
 
     with (
-        standalone(tmp_path, guardian) as cluster,
+        web_identity(tmp_path / "iam", guardian, rights_in(_BUCKET)) as identity,
+        s3_in(tmp_path, guardian, identity.socket) as s3,
+        standalone(tmp_path, guardian, identity.environ("executor")) as cluster,
         _slowed(direct) as (addresses, proxies),
         deployment.running("capture"),
     ):
-        deployment.extra = _config(source, events=events.as_uri(), **addresses)
+        lake, environ = s3.bucket(_BUCKET), identity.environ("driver")
+        _reached(spark, s3)
+        deployment.extra = _config(
+            source, events=events.as_uri(), lake=lake, s3=s3.url, **addresses
+        )
         deployment.write()
         once = ("--available-now", "--master", cluster.url)
-        with _running(tmp_path, *_HEADWATER, *arguments, *once):
+        with _running(tmp_path, environ, *_HEADWATER, *arguments, *once):
             pass
         expected = dict.fromkeys(range(ROWS), "first")
         for name, store in stores.items():
@@ -167,7 +183,7 @@ def test_views_are_right_by_headwater_and_by_spark_submit_and_when_executors_are
         assert not work.failed.total(), work
 
         given = ("--master", cluster.url, "--jars", ",".join(map(str, jars("spark"))))
-        with _running(tmp_path, _SUBMIT, *given, _SCRIPT, *arguments) as process:
+        with _running(tmp_path, environ, _SUBMIT, *given, _SCRIPT, *arguments) as process:
             changed = dict.fromkeys(range(ROWS), "changed")
             for name in stores.keys() - KILLED:
                 deployment.execute(f"update {stores[name].table} set body = 'changed'")
@@ -183,6 +199,7 @@ def test_views_are_right_by_headwater_and_by_spark_submit_and_when_executors_are
                 assert "equal at LSN" in done.stdout
             for driver in descendants(process.pid):  # Java is the one that was started
                 send(driver, signal.SIGTERM)
+        assert identity.sessions() == {"driver", "executor"}
         work = Work.read(events)
         assert work.ended.keys() >= {"0", "1"}, work
         assert work.python.total(), work
@@ -191,7 +208,7 @@ def test_views_are_right_by_headwater_and_by_spark_submit_and_when_executors_are
 
 def test_a_master_that_is_none_or_is_not_ours_to_choose_is_a_line(tmp_path: Path) -> None:
     stores = {"redis": "redis://nobody", "opensearch": "http://nobody", "postgres": "dbname=no"}
-    extra = _config("s", events="-", **stores)
+    extra = _config("s", events="-", lake="./lake", s3="http://nobody", **stores)
     deployment = Deployment(tmp_path, "s", "dbname=unused", "127.0.0.1:9", extra=extra)
     deployment.write()
     arguments = ["--config", str(deployment.config), "apply"]
@@ -203,8 +220,16 @@ def test_a_master_that_is_none_or_is_not_ours_to_choose_is_a_line(tmp_path: Path
     assert said.startswith("--master cannot be used under spark-submit")
 
 
-def _environ() -> dict[str, str]:
-    return {**LOCAL, "PYSPARK_PYTHON": sys.executable, "PYTHONPATH": str(ROOT)}
+def _reached(spark: SparkSession, s3: S3) -> None:
+    """Tell the JVM that commands borrow how to reach the bucket."""
+    context: Any = spark.sparkContext
+    hadoop = context._jsc.hadoopConfiguration()
+    for name, value in {**s3.place, **s3.account}.items():
+        hadoop.set(f"fs.s3a.bucket.{_BUCKET}.{name}", value)
+
+
+def _environ(**more: str) -> dict[str, str]:
+    return {**LOCAL, "PYSPARK_PYTHON": sys.executable, "PYTHONPATH": str(ROOT), **more}
 
 
 def _refused(code: int, *command: str) -> str:
@@ -220,11 +245,13 @@ def _refused(code: int, *command: str) -> str:
 
 
 @contextmanager
-def _running(home: Path, *command: str) -> Iterator[subprocess.Popen[bytes]]:
+def _running(
+    home: Path, environ: Mapping[str, str], *command: str
+) -> Iterator[subprocess.Popen[bytes]]:
     """A command beside the block, and then to its end, which has to be a good one."""
     log = home / "log"
     with log.open("wb") as out:
-        process = subprocess.Popen(command, env=_environ(), stdout=out, stderr=out)
+        process = subprocess.Popen(command, env=_environ(**environ), stdout=out, stderr=out)
     try:
         yield process
         code = process.wait(LIMIT_S)
@@ -234,6 +261,7 @@ def _running(home: Path, *command: str) -> Iterator[subprocess.Popen[bytes]]:
     said = log.read_text()
     assert code == 0, said
     assert SECRET not in said, said
+    assert "ASIA" not in said, said  # as keys of a role begin
 
 
 def _until_tasks_failed(

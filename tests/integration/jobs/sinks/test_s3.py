@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -30,6 +31,7 @@ from tests.support.events.batches import Feed, batch_rows, delete, upsert
 from tests.support.servers.lent_jvm import Lender
 from tests.support.servers.s3 import KEY, REGION, S3, SECRET, s3_in
 from tests.support.servers.stores import LSN, items
+from tests.support.servers.web_identity import WebIdentity, rights_in, web_identity
 from tests.support.waiting import wait_until
 
 if TYPE_CHECKING:
@@ -37,16 +39,36 @@ if TYPE_CHECKING:
 
 ITEMS = items()
 NOWHERE = "http://127.0.0.1:1"
+PROPERTIES = {
+    "AWS_WEB_IDENTITY_TOKEN_FILE": "aws.webIdentityTokenFile",
+    "AWS_ROLE_ARN": "aws.roleArn",
+    "AWS_ROLE_SESSION_NAME": "aws.roleSessionName",
+    "AWS_REGION": "aws.region",
+    "AWS_ENDPOINT_URL_STS": "aws.endpointUrlSts",
+    "AWS_PROFILE": "aws.profile",
+    "AWS_EC2_METADATA_DISABLED": "aws.disableEc2Metadata",
+}
+"""What Java may be told by, where it runs already."""
+
+
+@pytest.fixture(scope="module")
+def identity(guardian: Guardian, tmp_path_factory: pytest.TempPathFactory) -> Iterator[WebIdentity]:
+    home = tmp_path_factory.mktemp("iam")
+    with web_identity(home / "kept", guardian, rights_in("role")) as made:
+        yield made
 
 
 @pytest.fixture(scope="module")
 def s3(
-    spark: SparkSession, guardian: Guardian, tmp_path_factory: pytest.TempPathFactory
+    spark: SparkSession,
+    guardian: Guardian,
+    identity: WebIdentity,
+    tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[S3]:
     """A server, and a Spark that finds its credentials where people have them: in a profile."""
     context: Any = spark.sparkContext
     with (
-        s3_in(tmp_path_factory.mktemp("s3"), guardian) as server,
+        s3_in(tmp_path_factory.mktemp("s3"), guardian, identity.socket) as server,
         pytest.MonkeyPatch.context() as patched,
     ):
         for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_PROFILE"):
@@ -54,8 +76,7 @@ def s3(
         patched.setenv("AWS_SHARED_CREDENTIALS_FILE", str(server.credentials))
         context._jvm.System.setProperty("aws.sharedCredentialsFile", str(server.credentials))
         hadoop = context._jsc.hadoopConfiguration()
-        settings = {"endpoint": server.url, "endpoint.region": REGION, "path.style.access": "true"}
-        for name, value in settings.items():
+        for name, value in server.place.items():
             hadoop.set(f"fs.s3a.{name}", value)
         yield server
 
@@ -231,6 +252,56 @@ def test_what_s3_refuses_is_one_line(s3: S3, spark: SparkSession) -> None:
     assert "access denied" in said["denied"].message
     assert "the bucket does not exist" in said["missing"].message
     assert all("\n" not in one.message for one in said.values())
+
+
+@contextmanager
+def in_a_pod(spark: SparkSession, environ: Mapping[str, str]) -> Iterator[None]:
+    """Java as with ``environ``, and with no other credentials."""
+    context: Any = spark.sparkContext
+    given = {**environ, "AWS_PROFILE": "none", "AWS_EC2_METADATA_DISABLED": "true"}
+    system = context._jvm.System
+    for name, value in given.items():
+        system.setProperty(PROPERTIES[name], value)
+    try:
+        yield
+    finally:
+        for name in given:
+            system.clearProperty(PROPERTIES[name])
+
+
+def test_web_identity_gives_credentials_whatever_file_system_was_closed(
+    s3: S3, identity: WebIdentity, spark: SparkSession
+) -> None:
+    """When two threads open one, Hadoop closes one of the two."""
+    store = Delta(kind="delta", path=f"{s3.bucket('role')}/views")
+    context: Any = spark.sparkContext
+    system = context._jvm.org.apache.hadoop.fs.FileSystem
+    place = context._jvm.java.net.URI(store.path)
+    with in_a_pod(spark, identity.environ("pod")):
+        system.newInstance(place, context._jsc.hadoopConfiguration()).close()
+        feed = opened(spark, store, "v")
+        feed.apply(upsert(LSN, id=1, name="a"))
+        assert feed.values("name") == {1: "a"}
+        at = f"{store.path}/v"
+        assert table_at(at) is not table_at(at)  # each has the credentials of its moment
+    assert identity.sessions() == {"pod"}
+
+
+def test_credentials_that_sts_does_not_give_are_one_line(
+    s3: S3, identity: WebIdentity, spark: SparkSession
+) -> None:
+    forged, good = identity.environ("pod", "forged"), identity.environ("pod")
+    cases: list[tuple[str, dict[str, str], type[HeadwaterError], str]] = [
+        ("forged", forged, SinkError, "STS refused to give the role's credentials (InvalidId"),
+        ("unknown", {**good, "AWS_ROLE_ARN": f"{good['AWS_ROLE_ARN']}s"}, SinkError, "(AccessD"),
+        ("nosts", {**good, "AWS_ENDPOINT_URL_STS": NOWHERE}, RetryableError, "answer from STS"),
+    ]
+    for name, environ, kind, said in cases:
+        store = Delta(kind="delta", path=f"{s3.bucket(name)}/views")
+        with in_a_pod(spark, environ), pytest.raises(kind) as found:
+            opened(spark, store, "v", retry_s=0.0)
+        assert said in found.value.message
+        assert "\n" not in found.value.message
 
 
 def test_check_asks_the_bucket(s3: S3) -> None:
