@@ -12,7 +12,7 @@ from headwater.check.index_fields import index_fields
 from headwater.check.view_columns import check_columns, store_columns
 
 if TYPE_CHECKING:
-    from cdc.config import View
+    from cdc.config import Store, View
     from jobs.state.views.view_names import TableNames
     from views.maintain import MirrorTable
     from views.maintain.plan import ViewPlan
@@ -29,7 +29,7 @@ def described(
     conn: Connection,
     name: str,
     view: View,
-    kind: str,
+    store: Store,
     captured: Mapping[str, int],
     version: Callable[[str], TableVersion],
     mirror: Callable[[str], MirrorTable],
@@ -37,7 +37,7 @@ def described(
     known: Mapping[str, TableNames],
     whole_rows: int,
 ) -> tuple[str, str, str]:
-    """How a view is kept, in words, and its columns in a store of that kind; and a warning, with
+    """How a view is kept, in words, and its columns in its store; and a warning, with
     what to do, where it may have more rows than ``whole_rows`` allow, or more fields than its
     index. Raises ``ViewError`` for what cannot be.
 
@@ -78,13 +78,13 @@ def described(
         )
     with translated(f"describing view {name}"):  # the role may not be able to read its tables yet
         found = store_columns(conn, plan, view, read, sql, names)
-    check_columns(name, view, kind, found)
+    check_columns(name, view, store, found)
     columns = ", ".join(f"{column} {type_}" for column, type_ in found)
     how = f"every change ({view.history})" if view.history else _how(plan)
     said = f"in {view.store}, {how}: {columns}{_granted(plan)}"
     if warning := _large(conn, plan, sql, whole_rows):
         return said, warning, _SMALLER
-    if kind == "opensearch":
+    if store.kind == "opensearch":
         from jobs.spark.column_types import columns_named
 
         fields = index_fields(conn, name, view, sql, columns_named(found))

@@ -1,17 +1,21 @@
-"""How many fields a view's index would have, with those that objects of JSON bring, and how many it
-may have."""
+"""The index of a view in OpenSearch: what the server says against it, and how many fields it would
+have, with those that objects of JSON bring, and may have."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from cdc.errors import HeadwaterError, ViewError
 from cdc.source.errors import translated
 from cdc.source.postgres import Connection, identifier
 
 if TYPE_CHECKING:
-    from cdc.config import View
+    from cdc.config import OpenSearch, View
 
+_TIMEOUT_S: Final = 5
+_ABOVE_ALL: Final = 1 << 53
+"""A priority that no template of the cluster has."""
 _LIMIT: Final = "mapping.total_fields.limit"
 _DEFAULT: Final = 1_000
 """OpenSearch's, of an index that says nothing else."""
@@ -64,6 +68,30 @@ class IndexFields(NamedTuple):
         """What can be done about it."""
         more = f'raise "{_LIMIT}" in the view\'s settings'
         return f'{more}, or make the JSON a field of type "flat_object"' if self.found else more
+
+
+def ask_index(store: OpenSearch, view: str, body: dict[str, Any]) -> None:
+    """Raise ``ViewError`` with what the server says against an index of such a body. One that does
+    not answer says nothing, nor one that does not let us ask: that takes the right
+    ``indices:admin/index_template/simulate``."""
+    from jobs.sinks.opensearch.client import Client, server_of
+    from jobs.sinks.opensearch.indexes import index_of
+
+    wanted = {
+        "index_patterns": [index_of(view, 1)],
+        "priority": _ABOVE_ALL,
+        "template": {name: body[name] for name in ("settings", "mappings")},
+    }
+
+    def asked(client: Client) -> None:
+        client.indices.simulate_template(body=wanted, params={"request_timeout": _TIMEOUT_S})
+
+    try:
+        server_of(store, 0.0).declare(f"view {view}: its index", None, asked)
+    except ViewError:
+        raise
+    except HeadwaterError:
+        return
 
 
 def index_fields(conn: Connection, name: str, view: View, sql: str, columns: Any) -> IndexFields:

@@ -9,7 +9,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
-from cdc.config import Config, OpenSearch, Postgres, Redis
+from cdc.config import Config, Delta, OpenSearch, Postgres, Redis
 from cdc.errors import HeadwaterError, SinkError, ViewError
 from headwater.check.finding import Finding
 
@@ -80,5 +80,12 @@ def _ask_name(store: Store, view: str) -> None:
 
             with closing(PostgresGenerations(store, view, 0.0)) as stored:
                 stored.live()
-        case _:
-            return
+        case Redis():
+            from jobs.sinks.redis.generations import RedisGenerations
+
+            with closing(RedisGenerations(store, view, 0.0)) as stored:
+                stored.live()
+        case Delta():
+            from jobs.sinks.delta.ownership import refuse_taken
+
+            refuse_taken(store, view)

@@ -6,12 +6,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from cdc.config import OpenSearch, Postgres, Redis
 from cdc.errors import ViewError
 from cdc.source.postgres import Connection, identifier
 from cdc.source.types import load_types
 
 if TYPE_CHECKING:
-    from cdc.config import View
+    from cdc.config import Store, View
     from jobs.state.views.view_names import ViewNames
     from views.maintain.plan import ViewPlan
     from views.types import PgType
@@ -42,13 +43,13 @@ def store_columns(
     return [(one.name, one.kind) for one in found]
 
 
-def check_columns(name: str, view: View, kind: str, columns: Sequence[Column]) -> None:
+def check_columns(name: str, view: View, store: Store, columns: Sequence[Column]) -> None:
     """Raise ``ViewError`` unless a store of that kind has such names, and what the view says of the
     store is about columns that it has."""
     from jobs.spark.column_types import columns_named
     from views.parse.store_names import paths_of, unfit
 
-    if found := unfit(kind, paths_of(columns)):
+    if found := unfit(store.kind, paths_of(columns)):
         raise ViewError(f"view {name}: {found.reason}", found.hint)
     names = [column for column, _ in columns]
     for setting, named in (("mapping", view.mapping), ("index_by", view.index_by)):
@@ -57,7 +58,7 @@ def check_columns(name: str, view: View, kind: str, columns: Sequence[Column]) -
                 f"view {name}: its {setting} names {', '.join(unknown)}",
                 f"choose from the view's columns: {', '.join(names)}",
             )
-    _check_prepared(name, view, kind, columns_named(columns))
+    _check_prepared(name, view, store, columns_named(columns))
     if fault := view.layout_fault({column: type_.spark for column, type_ in columns}):
         raise ViewError(
             f"view {name}: {fault}",
@@ -65,21 +66,23 @@ def check_columns(name: str, view: View, kind: str, columns: Sequence[Column]) -
         )
 
 
-def _check_prepared(name: str, view: View, kind: str, columns: Any) -> None:
+def _check_prepared(name: str, view: View, store: Store, columns: Any) -> None:
     """Raise what the store's ``prepare`` would raise of these columns, a ``StructType``, and of the
     view's settings."""
-    if kind == "opensearch":
-        from jobs.sinks.opensearch.mapping import index_body
+    match store:
+        case OpenSearch():
+            from headwater.check.index_fields import ask_index
+            from jobs.sinks.opensearch.mapping import index_body
 
-        index_body(name, columns, view.key, (), view)
-    elif kind == "redis":
-        from jobs.sinks.redis.layout import check, shape_of
+            ask_index(store, name, index_body(name, columns, view.key, (), view))
+        case Redis():
+            from jobs.sinks.redis.layout import check, shape_of
 
-        check(name, shape_of(view), columns)
-    elif kind == "postgres":
-        from jobs.sinks.postgres.table import table_name
+            check(name, shape_of(view), columns)
+        case Postgres():
+            from jobs.sinks.postgres.table import table_name
 
-        table_name(name, 1)
+            table_name(name, 1)
 
 
 def qualified(label: str) -> str:

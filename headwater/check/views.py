@@ -17,6 +17,7 @@ from headwater.check.unpublished_columns import explained
 from headwater.check.view_columns import check_columns
 
 if TYPE_CHECKING:
+    from cdc.config import Store
     from views.maintain import MirrorTable
     from views.parse.definition import ViewDefinition
     from views.spark import view as maintained
@@ -46,7 +47,7 @@ def _views(source: Source, tables: _Tables) -> Iterator[Finding]:
             definition = parse_view(name, view.store, view.key, view.sql, view.history)
             seen = _as_followed(config, definition, tables.of(definition))
             resolved = resolve_view(definition, seen)
-            _check_columns(resolved, view, config.store(view.store).kind)
+            _check_columns(resolved, view, config.store(view.store))
             _check_in_source(source.conn, resolved, config.source.publication_name)
         except HeadwaterError as fault:
             error = tables.explained(view, fault)
@@ -93,10 +94,10 @@ def _any_select(source: Source, tables: _Tables, name: str, view: View) -> Findi
     from jobs.state.views.view_status import known_names
 
     try:
-        kind = source.config.store(view.store).kind
+        store = source.config.store(view.store)
         known = known_names(source.config, name, view)
         said, warning, hint = described(
-            source.conn, name, view, kind, tables.oids, tables.mirror, tables.planned,
+            source.conn, name, view, store, tables.oids, tables.mirror, tables.planned,
             tables.relation, known, source.config.apply.whole_rows,
         )  # fmt: skip
     except HeadwaterError as fault:
@@ -220,6 +221,6 @@ def _check_in_source(conn: Connection, resolved: maintained.View, publication: s
         )
 
 
-def _check_columns(resolved: maintained.View, view: View, kind: str) -> None:
+def _check_columns(resolved: maintained.View, view: View, store: Store) -> None:
     """Whether the store has such names, and what the view says of it is about columns it has."""
-    check_columns(resolved.name, view, kind, [(one.name, one.type) for one in resolved.outputs])
+    check_columns(resolved.name, view, store, [(one.name, one.type) for one in resolved.outputs])

@@ -6,7 +6,16 @@ import json
 from collections.abc import Callable
 from typing import Any, Final, NamedTuple, TypeVar
 
-from delta.exceptions import DeltaConcurrentModificationException
+from delta.exceptions import (
+    ConcurrentAppendException,
+    ConcurrentDeleteDeleteException,
+    ConcurrentDeleteReadException,
+    ConcurrentTransactionException,
+    ConcurrentWriteException,
+    DeltaConcurrentModificationException,
+    MetadataChangedException,
+    ProtocolChangedException,
+)
 from delta.tables import DeltaTable
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import AnalysisException
@@ -37,12 +46,18 @@ WIDENING: Final = {"delta.enableTypeWidening": "true"}
 """What a table has from the first time that a column gets a wider type: not every reader of Delta
 knows it."""
 
+_CONCURRENT: Final = (
+    *(DeltaConcurrentModificationException, ConcurrentWriteException, ConcurrentAppendException),
+    *(ConcurrentDeleteReadException, ConcurrentDeleteDeleteException),
+    *(ConcurrentTransactionException, MetadataChangedException, ProtocolChangedException),
+)
+"""In Java the first is above the others; in Python it is one beside them."""
 _UNMAPPED = frozenset(" ,;{}()\n\t=")
 """Characters a Parquet column cannot have unless Delta maps names to columns."""
 _FOREIGN = frozenset(
     {"DELTA_MISSING_DELTA_TABLE", "DELTA_CREATE_TABLE_WITH_NON_EMPTY_LOCATION"},
 )
-_FOREIGN_FOLDER = "the folder holds something else: move it away, or give the store another path"
+FOREIGN_FOLDER = "the folder holds something else: move it away, or give the store another path"
 _SAID: Final = {
     "deletion_vectors": "delta.enableDeletionVectors",
     "change_data_feed": "delta.enableChangeDataFeed",
@@ -81,13 +96,6 @@ def table_properties(spark: SparkSession, path: str) -> dict[str, str]:
         return dict(table.metadata().configuration)
     shown = spark.sql(f"SHOW TBLPROPERTIES delta.{quoted(path)}").collect()
     return {row.key: row.value for row in shown}
-
-
-def generation_at(spark: SparkSession, path: str) -> int | None:
-    """The generation that a table holds, None if there is none."""
-    if not is_table(spark, path):
-        return None
-    return int(table_properties(spark, path).get(GENERATION_PROPERTY, 1))
 
 
 def version_of(spark: SparkSession, path: str) -> int:
@@ -216,7 +224,7 @@ def run(view: str, path: str, retry_s: float, action: Callable[[], _T]) -> _T:
 def _attempt(view: str, path: str, action: Callable[[], _T]) -> _T:
     try:
         return action()
-    except DeltaConcurrentModificationException as error:
+    except _CONCURRENT as error:
         raise RetryableError(
             f"view {view}: another writer changed {path} at the same time",
             "let only this view write the table",
@@ -253,7 +261,7 @@ def known_fault(view: str, path: str, error: Exception) -> HeadwaterError | None
 def refused(view: str, path: str, error: AnalysisException) -> HeadwaterError:
     """What Delta would not do with a table."""
     condition = error.getCondition() or str(error).strip().splitlines()[0][:200]
-    hint = _FOREIGN_FOLDER if condition in _FOREIGN else ""
+    hint = FOREIGN_FOLDER if condition in _FOREIGN else ""
     if condition.startswith("DELTA_DUPLICATE_COLUMNS_FOUND"):
         hint = "rename a column with AS: Delta does not distinguish names by case"
     return ViewError(f"view {view}: Delta rejected {path} ({condition})", hint)

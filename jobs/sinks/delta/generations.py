@@ -27,7 +27,6 @@ from jobs.sinks.delta.errors import (
     KEY_PROPERTY,
     Layout,
     apart_path,
-    generation_at,
     is_table,
     laid_out,
     layout,
@@ -42,6 +41,7 @@ from jobs.sinks.delta.errors import (
 from jobs.sinks.delta.fill import POSITION, fill
 from jobs.sinks.delta.history.columns import CONTROL, loaded
 from jobs.sinks.delta.new_table import create_table
+from jobs.sinks.delta.ownership import generation_at
 from jobs.sinks.rows import Rows
 from jobs.sinks.schema_evolution import check_names, quoted
 from jobs.spark.faults import fault
@@ -70,8 +70,12 @@ class DeltaGenerations:
         self._config, self._live = config, live_path(config, view)
         self._apart = partial(apart_path, config, view)
 
+    def _number(self) -> int | None:
+        """What is shown. Raises ``ViewError`` for what is somebody else's."""
+        return self._run(lambda: generation_at(self._spark, self._view, self._live))
+
     def live(self) -> Live | None:
-        number = self._run(lambda: generation_at(self._spark, self._live))
+        number = self._number()
         if number is None:
             return None
         version = self._run(lambda: version_of(self._spark, self._live))
@@ -136,7 +140,7 @@ class DeltaGenerations:
 
     def switch(self, number: int, mark: str = "") -> None:
         path = self._apart(number)
-        if self._run(lambda: generation_at(self._spark, self._live)) != number:
+        if self._number() != number:
             self._run(lambda: self._show(number, path, mark))
         self._delete(path)
 
@@ -171,7 +175,7 @@ class DeltaGenerations:
         return bool(files.rename(source, target))
 
     def drop(self, number: int) -> None:
-        if self._run(lambda: generation_at(self._spark, self._live)) == number:
+        if self._number() == number:
             self._delete(self._live)
         self._delete(self._apart(number))
 

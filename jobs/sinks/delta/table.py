@@ -30,7 +30,6 @@ from jobs.sinks.delta.errors import (
     apart_path,
     columns_of,
     features,
-    generation_at,
     is_table,
     kept_properties,
     layout,
@@ -42,6 +41,7 @@ from jobs.sinks.delta.errors import (
     table_properties,
 )
 from jobs.sinks.delta.new_table import create_table
+from jobs.sinks.delta.ownership import generation_at
 from jobs.sinks.delta.transactions import Transaction, Transactions
 from jobs.sinks.delta.upkeep import Upkeep
 from jobs.sinks.row_errors import TOLD, unkeyed
@@ -85,7 +85,7 @@ class DeltaView:
     ) -> bool:
         """As ``Sink.prepare``; ``control`` are the columns beside the view's own."""
         check_names(self.view, "delta", columns)
-        held = self.run(lambda: generation_at(self.spark, self.path))
+        held = self.run(lambda: generation_at(self.spark, self.view, self.path))
         if self._wanted not in (None, held):
             if self.run(lambda: is_table(self.spark, self._apart)):
                 held, self.path = self._wanted, self._apart
@@ -119,11 +119,6 @@ class DeltaView:
         self, columns: StructType, key: tuple[str, ...], control: list[StructField]
     ) -> None:
         held_properties = table_properties(self.spark, self.path)
-        if KEY_PROPERTY not in held_properties:
-            raise ViewError(
-                f"view {self.view}: {self.path} is a Delta table that does not belong to this view",
-                "move it away, or give the store another path",
-            )
         check_key(self.view, json.loads(held_properties[KEY_PROPERTY]), key)
         if (history := held_properties.get(HISTORY_PROPERTY, "")) != self.history:
             raise ViewError(

@@ -76,9 +76,20 @@ def description_key(rows: str) -> str:
 
 
 def live_generation(client: Client, view: str) -> int | None:
-    """The generation that people read, None if the view was never filled."""
+    """The generation that people read, None if the view was never filled.
+
+    Raises ``ViewError`` when the key that names it is somebody else's.
+    """
     held = client.get(live_key(view))
-    return None if held is None else int(held.rpartition(b"@")[2])
+    if held is None:
+        return None
+    of, _, number = held.decode(errors="replace").rpartition("@")
+    if of != view or not number.isdecimal():
+        raise ViewError(
+            f"view {view}: the key {live_key(view)} in Redis does not belong to this view",
+            "rename the view, or delete that key",
+        )
+    return int(number)
 
 
 def address_of(config: Redis, retry_s: float) -> Address:

@@ -7,7 +7,10 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 import psycopg
+import pyarrow as pa
 import pytest
+import redis
+from deltalake import write_deltalake
 
 from cdc.source.postgres import connect
 from cdc.source.slot import drop_slot
@@ -112,18 +115,36 @@ def test_what_a_store_would_refuse_later_is_found_before(
     other = f"other_{shop.name}"
     with psycopg.connect(store_database, autocommit=True) as conn:
         conn.execute(f"create schema shown; create table shown.{other} (id int)".encode())
+    lake, places = shop.home / "lake", ("notes", "foreign", "cached")
+    (lake / f"notes_{shop.name}").mkdir(parents=True)
+    (lake / f"notes_{shop.name}" / "notes.txt").write_text("mine")
+    write_deltalake(str(lake / f"foreign_{shop.name}"), pa.table({"id": [1]}))
+    with redis.Redis.from_url(redis_server) as client:
+        client.set(f"cached_{shop.name}@live", "mine")
     shop.extra = (
         f'[stores.cache]\nkind = "redis"\nurl = "{redis_server.rpartition("/")[0]}/99"\n'
-        '[stores.lake]\nkind = "delta"\npath = "/proc/nolake"\n'
+        '[stores.away]\nkind = "delta"\npath = "/proc/nolake"\n'
+        f'[stores.lake]\nkind = "delta"\npath = "{lake}"\n'
+        f'[stores.kept]\nkind = "redis"\nurl = "{redis_server}"\n'
         f'[stores.base]\nkind = "postgres"\ndsn = "{store_database}"\ntarget_schema = "shown"\n'
         f'[views.{other}]\nstore = "base"\nkey = ["id"]\nsql = "select id from a"\n'
+    )
+    shop.extra += "".join(
+        f'[views.{place}_{shop.name}]\nstore = "{"kept" if place == "cached" else "lake"}"\n'
+        'key = ["id"]\nsql = "select id from a"\n'
+        for place in (*places, "free")
     )
     code, found = shop.check()
     assert code == 1
     wrong = {f["check"]: f["message"] for f in found["error"]}
-    assert set(wrong) == {"store cache", "store lake", f"view {other}"}
+    views = {f"view {place}_{shop.name}" for place in places}
+    assert set(wrong) == {"store cache", "store away", f"view {other}", *views}
+    notes, foreign, cached = (wrong[f"view {place}_{shop.name}"] for place in places)
+    assert "is not a Delta table" in notes
+    assert "is a Delta table that does not belong to this view" in foreign
+    assert f"the key cached_{shop.name}@live in Redis does not belong to this view" in cached
     assert "DB index is out of range" in wrong["store cache"]
-    assert "/proc: No such file or directory" in wrong["store lake"]
+    assert "/proc: No such file or directory" in wrong["store away"]
     assert f"PostgreSQL already has a table or view shown.{other}" in wrong[f"view {other}"]
     hints = {f["check"]: f["hint"] for f in found["error"]}
     assert hints["store cache"] == "Correct the url or path of stores.cache."

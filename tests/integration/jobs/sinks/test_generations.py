@@ -6,13 +6,15 @@ import threading
 import uuid
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
+from cdc.config import View as Declared
 from cdc.errors import SinkError, ViewError
 from jobs.sinks.contract import Generations
 from jobs.sinks.stores import open_generations, open_sink
@@ -124,6 +126,26 @@ def test_a_view_that_apply_made_is_the_first_generation(view: View) -> None:
     view.load(2, "second")
     view.generations.switch(2)
     assert view.read() == {"second": ROWS}
+
+
+@pytest.mark.parametrize(
+    ("store", "apart"), [("opensearch", ()), ("delta", ()), ("delta", ("id",))], indirect=["store"]
+)
+def test_two_that_make_a_view_at_once_both_find_it(view: View, apart: tuple[str, ...]) -> None:
+    """A Delta table whose files are told apart by a column is made by Spark."""
+    declared = Declared(store="s", key=KEY, sql="select 1", partition_by=apart)
+    begin = threading.Barrier(2)
+
+    def made() -> None:
+        with closing(open_sink(view.store, view.name, view.spark, 60.0, None, declared)) as sink:
+            begin.wait()
+            sink.prepare(ITEMS, KEY)
+
+    with ThreadPoolExecutor(2) as both:
+        for one in [both.submit(made) for _ in range(2)]:
+            one.result()
+    view.feed().apply(*(upsert(LSN, i, id=i, name="first") for i in range(3)))
+    assert view.read() == {"first": 3}
 
 
 @pytest.mark.parametrize("change", [str.upper, "{}-1".format], ids=["letters", "number"])

@@ -16,6 +16,7 @@ from structlog.testing import capture_logs
 from cdc.config import OpenSearch, View
 from cdc.errors import RetryableError, ViewError
 from cdc.lsn import Position
+from headwater.check.view_columns import check_columns
 from jobs.sinks.contract import Batch
 from jobs.sinks.documents import Document
 from jobs.sinks.opensearch.client import Server
@@ -25,8 +26,10 @@ from jobs.sinks.rows import Rows, RowSink
 from jobs.sinks.schema_evolution import POSTGRES_TYPE
 from jobs.sinks.stores import open_generations, open_sink
 from stack import servers
+from stack.ports import free_port
 from tests.support.events.batches import Feed, batch_rows, upsert
 from tests.support.servers.stores import LSN, items
+from views.types import PgType
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -120,6 +123,24 @@ def test_what_the_server_does_not_take_is_told_in_its_words(
         ViewError, match=r"refused it: .*nowhere.* Correct the mapping and settings"
     ):
         feed_of(spark, search, source_name, view)
+
+
+def test_check_asks_the_server_what_it_would_not_take_and_makes_nothing(
+    search: OpenSearch, source_name: str, client: opensearchpy.OpenSearch
+) -> None:
+    found = [("id", PgType("int4")), ("name", PgType("text"))]
+
+    def check(view: View, store: OpenSearch = search) -> None:
+        check_columns(source_name, view, store, found)
+
+    check(declared(mapping={"name": {"normalizer": "folded"}}, settings=FOLDED))
+    nowhere = declared(mapping={"name": {"type": "text", "analyzer": "nowhere"}})
+    with pytest.raises(ViewError, match=r"its index: .* refused it: .*nowhere"):
+        check(nowhere)
+    with pytest.raises(ViewError, match=r"unknown setting \[index.nosuch\]"):
+        check(declared(settings={"nosuch": 1}))
+    check(nowhere, search.model_copy(update={"url": f"http://127.0.0.1:{free_port(set())}"}))
+    assert client.indices.get(index=f"{source_name}*") == {}
 
 
 def test_a_value_that_a_declared_field_cannot_hold_costs_its_row_only_if_asked_for(

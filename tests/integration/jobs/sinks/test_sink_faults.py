@@ -18,7 +18,8 @@ from pyspark.sql.types import LongType, StringType, StructType
 from cdc.config import Delta, OpenSearch, Redis
 from cdc.errors import RetryableError, SinkError, ViewError
 from jobs.sinks.contract import Sink
-from jobs.sinks.stores import open_sink
+from jobs.sinks.delta.ownership import refuse_taken
+from jobs.sinks.stores import open_generations, open_sink
 from tests.support.events.batches import Feed, delete, upsert
 from tests.support.servers.proxy import proxied
 from tests.support.servers.stores import LSN, OpenFeed, Store
@@ -266,9 +267,33 @@ def test_a_folder_that_is_not_a_delta_table_is_left_alone(
 ) -> None:
     (tmp_path / "v").mkdir()
     (tmp_path / "v" / "notes.txt").write_text("mine")
-    sink = open_sink(Delta(kind="delta", path=str(tmp_path)), "v", spark)
-    with pytest.raises(ViewError, match="holds something else"):
-        sink.prepare(COLUMNS, ("id",))
+    _taken(spark, Delta(kind="delta", path=str(tmp_path)), "holds something else")
+    assert [one.name for one in (tmp_path / "v").iterdir()] == ["notes.txt"]
+
+
+def _taken(spark: SparkSession, lake: Delta, said: str) -> None:
+    """Whatever would write there raises it."""
+    generations = open_generations(lake, "v", spark)
+    for attempt in (
+        lambda: open_sink(lake, "v", spark).prepare(COLUMNS, ("id",)),
+        generations.live,
+        lambda: generations.switch(2),
+        lambda: generations.drop(1),
+        lambda: refuse_taken(lake, "v"),
+    ):
+        with pytest.raises(ViewError, match=said):
+            attempt()
+
+
+def test_a_key_that_is_not_the_views_is_left_alone(
+    redis_server: str, redis_client: redis.Redis, source_name: str
+) -> None:
+    redis_client.set(f"{source_name}@live", "mine")
+    generations = open_generations(Redis(kind="redis", url=redis_server), source_name, None)
+    with pytest.raises(ViewError, match=f"{source_name}@live in Redis does not belong"):
+        generations.live()
+    redis_client.delete(f"{source_name}@live")
+    generations.close()
 
 
 def test_a_delta_path_that_is_a_file_is_an_error(spark: SparkSession, tmp_path: Path) -> None:
@@ -280,9 +305,8 @@ def test_a_delta_path_that_is_a_file_is_an_error(spark: SparkSession, tmp_path: 
 
 def test_a_foreign_delta_table_is_left_alone(spark: SparkSession, tmp_path: Path) -> None:
     spark.range(3).write.format("delta").save(str(tmp_path / "v"))
-    sink = open_sink(Delta(kind="delta", path=str(tmp_path)), "v", spark)
-    with pytest.raises(ViewError, match="not belong to this view"):
-        sink.prepare(COLUMNS, ("id",))
+    _taken(spark, Delta(kind="delta", path=str(tmp_path)), "not belong to this view")
+    assert spark.read.format("delta").load(str(tmp_path / "v")).count() == 3
 
 
 def test_settings_of_a_merge_do_not_stay_in_the_session(
