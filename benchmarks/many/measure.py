@@ -216,7 +216,16 @@ def _built(place: Place, load: Load, views: Sequence[View]) -> Mapping[str, floa
         _declare(config, declared, "\n".join(view_lines([view])))
         took[view.store] = _created(place, [view.name], view.name, _BUILD_S)
         load.check()
-        headwater(place.setting, SOURCE, "view", "drop", view.name, log="drop", timeout_s=_BUILD_S)
+        headwater(
+            place.setting,
+            SOURCE,
+            "view",
+            "drop",
+            view.name,
+            "--yes",
+            log="drop",
+            timeout_s=_BUILD_S,
+        )
     _declare(config, declared)
     return took
 

@@ -118,5 +118,5 @@ def _built(setting: Setting, view: str) -> float:
 
 
 def _drop(setting: Setting, view: str) -> None:
-    command = ("view", "drop", view)
+    command = ("view", "drop", view, "--yes")
     headwater(setting, _SOURCE, *command, log=f"view-{view}", timeout_s=_TIMEOUT_S)

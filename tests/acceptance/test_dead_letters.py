@@ -89,7 +89,7 @@ def test_from_a_poison_row_to_a_view_that_is_equal(shop: Deployment) -> None:
             verified = shop.run("verify", name, "--json", "--timeout", "120")
             assert verified.returncode == 0, verified.stdout
     assert "no dead letters" in shop.run("dead-letters", "list").stderr
-    assert "no dead letters" in shop.run("dead-letters", "discard", view, "--all").stderr
+    assert "no dead letters" in shop.run("dead-letters", "discard", view, "--all", "--yes").stderr
     assert shop.run("dead-letters", "discard", view).returncode == 2
 
 

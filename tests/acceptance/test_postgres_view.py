@@ -105,7 +105,7 @@ def test_a_view_in_postgresql_is_kept_rebuilt_and_dropped(
             )
             equal()
         assert listed(deployment)["live"] == 1
-        done(deployment, "view", "drop", view)
+        done(deployment, "view", "drop", view, "--yes")
         assert (
             conn.execute("select * from pg_class where relname like %s", [f"{view}%"]).fetchall()
             == []

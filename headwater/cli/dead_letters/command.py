@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from cdc.errors import LogError, UsageError
-from headwater.cli.common.confirmation import YesOption, confirm, on_terminal
+from headwater.cli.common.confirmation import YesOption, confirm
 from headwater.cli.common.context import configured
 from headwater.cli.common.output import err, notice, out, print_json
 from headwater.cli.common.records import key_text, plain
@@ -186,18 +186,19 @@ def discard(
 
     Their rows stay as they are until their next event. The output names the command that corrects
     them at once. Records that a mirror could not take are discarded for all views of their table;
-    the output names these. --all asks for confirmation on a terminal.
+    the output names these. --all asks for confirmation; when stdin is not a terminal it needs
+    --yes.
 
     \b
     Example:
-      headwater dead-letters discard open_orders --all
+      headwater dead-letters discard open_orders --all --yes
     """
     if bool(key) == everything:
         raise UsageError(
             "discard needs --key KEY or --all", "run `headwater dead-letters list` to see the keys"
         )
     if everything:
-        confirm(f"Discard all parked events of view {view}?", yes or not on_terminal())
+        confirm(f"Discard all parked events of view {view}?", yes)
     _settle(ctx, "discard", view, key, as_json)
 
 

@@ -223,7 +223,7 @@ def drop(
 
     It also drops a view that was removed from the configuration, as long as its store is still
     configured. Remove the view from the configuration, too, or the next `headwater apply` builds
-    it again. Asks for confirmation on a terminal.
+    it again. Asks for confirmation; when stdin is not a terminal it needs --yes.
 
     \b
     Examples:
@@ -231,7 +231,7 @@ def drop(
       headwater view drop open_orders --generation 2 --yes
     """
     from bootstrap.process import drop_view
-    from headwater.cli.common.confirmation import confirm, on_terminal
+    from headwater.cli.common.confirmation import confirm
     from jobs.state.views.undeclared_views import with_undeclared
 
     def reload() -> Config:
@@ -240,7 +240,7 @@ def drop(
     config = reload()
     store = config.views[known(config, [view])[0]].store
     what = "all rows" if generation is None else f"generation {generation}"
-    confirm(f"Delete {what} of view {view} from {store}?", yes or not on_terminal())
+    confirm(f"Delete {what} of view {view} from {store}?", yes)
     if kept_by_state(config, known(config, [view])):
         wanted = command("drop", view, generation=generation)
         dropped = result(reload, wanted)["dropped"]

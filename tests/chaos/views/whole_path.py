@@ -196,7 +196,8 @@ class WholePath:
 
     def _command(self, verb: str, view: str, meanwhile: Callable[[], None] | None = None) -> None:
         for _ in range(_TRIES):
-            with self.deployment.running("view", verb, view) as child:
+            said_yes = ["--yes"] if verb == "drop" else []
+            with self.deployment.running("view", verb, view, *said_yes) as child:
                 deadline = time.monotonic() + _BUILT_S
                 while child.poll() is None and time.monotonic() < deadline:
                     if meanwhile is not None and self._is_filled(view):

@@ -135,7 +135,7 @@ def test_a_dropped_view_takes_its_mirror_along(shop: Shop, running: Child) -> No
     ]  # fmt: skip
     with Broker(shop.deployment.bootstrap) as broker:
         wait_until(lambda: broker.existing_groups([view_group(name)]), "its first commit")
-        assert "generation 1 dropped" in shop.done("view", "drop", name)
+        assert "generation 1 dropped" in shop.done("view", "drop", name, "--yes")
         assert broker.existing_groups([view_group(name)]) == []
     shop.forget("spare")
     with pytest.raises(AssertionError, match="nothing is live"):
@@ -162,7 +162,7 @@ def test_a_view_that_is_not_declared_any_more_is_listed_and_dropped(
     _, found = shop.deployment.check()
     (warned,) = [one for one in found["warning"] if one["check"] == f"view {name}"]
     assert warned["hint"] == f"Run `headwater view drop {name}`, or declare it again."
-    assert "generation 1 dropped" in shop.done("view", "drop", name)
+    assert "generation 1 dropped" in shop.done("view", "drop", name, "--yes")
     with pytest.raises(AssertionError, match="nothing is live"):
         shop.shown("spare")
     assert name not in shop.done("view", "list", "--json")

@@ -354,7 +354,7 @@ def test_the_command_line_keeps_a_view_in_s3_that_is_away_for_a_while(
             wait_until(lambda: "no answer from S3" in away(), "apply to find S3 away")
             s3.start()
             equal()
-        done(deployment, "view", "drop", view)
+        done(deployment, "view", "drop", view, "--yes")
     assert not [one for one in (s3.buckets / "shop").glob("**/*") if one.is_file()]
     said = "".join(deployment.log(verb) for verb in ("capture", "apply"))
     assert SECRET not in said

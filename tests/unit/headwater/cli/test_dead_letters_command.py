@@ -120,8 +120,9 @@ def test_keys_are_retried_all_or_some(shop: Shop) -> None:
 def test_what_is_discarded_is_named_and_the_way_back_told(shop: Shop) -> None:
     shop.run("discard", "w", code=1)
     shop.run("discard", "w", "--all", "--key", "id=7", code=1)
+    shop.run("discard", "w", "--all", code=1)  # nobody can be asked
     assert shop.settled == []
-    done = shop.run("discard", "w", "--all")
+    done = shop.run("discard", "w", "--all", "--yes")
     assert "w: 1 events of 1 keys discarded" in done.output
     assert "`headwater verify w --repair` corrects them now" in " ".join(done.output.split())
 
@@ -129,8 +130,7 @@ def test_what_is_discarded_is_named_and_the_way_back_told(shop: Shop) -> None:
 def test_on_a_terminal_all_are_discarded_when_that_is_confirmed(
     shop: Shop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for module in (command, confirmation):
-        monkeypatch.setattr(module, "on_terminal", lambda: True)
+    monkeypatch.setattr(confirmation, "on_terminal", lambda: True)
     monkeypatch.setattr("typer.confirm", lambda *_, **__: False)
     shop.run("discard", "w", "--all", code=1)
     assert shop.settled == []
@@ -143,7 +143,7 @@ def test_a_record_of_a_mirror_is_discarded_for_all_views_of_its_table(
 ) -> None:
     letter = OF_DATABASE._replace(of="shop.public.t", values=(), table="public.t")
     monkeypatch.setattr(database_views, "entries", lambda _, views: {views[0]: [letter]})
-    said = " ".join(shop.run("discard", "w", "--all").output.split())
+    said = " ".join(shop.run("discard", "w", "--all", "--yes").output.split())
     assert "w: the mirror of public.t lacks them, so they are discarded for v, too" in said
     assert "discarded for" not in shop.run("retry", "w").output
 
@@ -151,6 +151,6 @@ def test_a_record_of_a_mirror_is_discarded_for_all_views_of_its_table(
 def test_where_nothing_waits_nothing_is_done(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(topic_views, "entries", lambda *_: [])
     assert "v: no dead letters" in shop.run("retry", "v", "--key", "id=1").output
-    said = json.loads(shop.run("discard", "v", "--all", "--json").stdout)
+    said = json.loads(shop.run("discard", "v", "--all", "--yes", "--json").stdout)
     assert said == {"view": "v", "events": 0, "keys": 0, "left": []}
     assert shop.settled == []
