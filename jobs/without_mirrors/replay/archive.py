@@ -25,6 +25,7 @@ from cdc.events.codes import DELETE, TRUNCATE
 from cdc.kafka.broker import Broker, Offsets
 from cdc.lsn import format_lsn
 from jobs.generations.live_view_lock import live_held
+from jobs.generations.topic_ids import refuse_recreated
 from jobs.generations.view_state import Beginning, Replay, view_directory
 from jobs.sinks.contract import (
     COMMIT_LSN,
@@ -84,6 +85,7 @@ def replay_archive(
         state = state_of(directory, live_generation(directory, view.name))
         finish_rewind(state.checkpoint)
         applied = applied_offsets(state, view.definition)
+        refuse_recreated(state, view.name, broker.topic_ids(list(applied)))
         oldest = broker.beginning_offsets(list(applied))
         starts = goes_on(applied, ends, oldest)
         if _is_behind(applied, oldest) and not isinstance(place, FromBeginning):

@@ -18,6 +18,7 @@ from cdc.kafka.broker import Broker, Offsets
 from cdc.topics import table_topic, view_group
 from jobs.generations.generation_record import Generation, read_generations
 from jobs.generations.live_view_lock import live_held
+from jobs.generations.topic_ids import refuse_recreated
 from jobs.generations.view_state import (
     Replay,
     ViewState,
@@ -54,8 +55,9 @@ class Replayed(NamedTuple):
 def replay(config: Config, broker: Broker, name: str, text: str, place: Place) -> Replayed:
     """Let the live generation of a view begin again at ``place``, which was written as ``text``.
 
-    Raises ``ViewError`` when it was never applied, or another command works on it; ``UsageError``
-    when there is nothing to replay; ``LogError`` when retention has removed what is asked for.
+    Raises ``ViewError`` when it was never applied, another command works on it, or a topic was
+    recreated; ``UsageError`` when there is nothing to replay; ``LogError`` when retention has
+    removed what is asked for.
     """
     directory = view_directory(config.apply.state, config.source.name, name)
     live = live_generation(directory, name)
@@ -69,6 +71,7 @@ def replay(config: Config, broker: Broker, name: str, text: str, place: Place) -
     with live_held(directory, config.apply.retry_s, live.number):
         state = state_of(directory, live)
         finish_rewind(state.checkpoint)
+        refuse_recreated(state, name, broker.topic_ids(list(topics)))
         applied = applied_offsets(state, definition)
         starts = earlier(applied, wanted)
         if starts == applied:

@@ -108,6 +108,12 @@ def test_views_over_mirrors_have_all_that_is_new_and_others_say_that_they_cannot
         stopped = shop.run("wait", names[2], "--timeout", "60")
         assert stopped.returncode == 1, stopped.stdout + stopped.stderr
         assert f"headwater view rebuild {names[2]}" in stopped.stderr
+        replayed = shop.run("replay", names[0], "--from", "beginning")
+        assert replayed.returncode == 0, replayed.stderr
+        assert shown(client, names[0]) == expected(shop, VIEWS["items"])
+        refused = shop.run("replay", names[2], "--from", "beginning")
+        assert refused.returncode == 1, refused.stdout
+        assert f"headwater view rebuild {names[2]}" in refused.stderr
         rebuilt = shop.run("view", "rebuild", names[2])
         assert rebuilt.returncode == 0, rebuilt.stderr
         assert shown(client, names[2]) == expected(shop, VIEWS["events"])

@@ -14,7 +14,13 @@ from cdc.config import Config
 from cdc.errors import HeadwaterError
 from cdc.events.codes import PLACEHOLDER
 from cdc.protocol.relation import Column, Relation
-from jobs.generations.view_state import view_directory
+from jobs.generations.view_state import (
+    ViewState,
+    generation_id,
+    read_document,
+    view_directory,
+    write_document,
+)
 from jobs.without_mirrors.views import apply_views
 from tests.support.events.events import delete, event, truncate
 from tests.support.events.written_topics import CUSTOMERS, INT4, INT8, ORDERS, Log
@@ -176,6 +182,15 @@ def test_an_older_checkpoint_changes_nothing(shop: Shop, tmp_path: Path) -> None
     shop.order(6, 11, 2)
     assert shop.apply_now() == {}
     assert shop.shown("name") == {10: ("Bobby",), 11: ("Bobby",)}
+
+    directory = shop.checkpoint.parent
+    file = ViewState(directory, generation_id(directory) or "").file
+    held = read_document(file) or {}
+    assert set(held["topic_ids"]) == {shop.customers.topic, shop.orders.topic}
+    other = {**held["topic_ids"], shop.orders.topic: "of one that was deleted"}
+    write_document(file, {**held, "topic_ids": other})
+    failed = shop.apply_now()
+    assert f"topic {shop.orders.topic} was recreated" in str(failed["v"])
 
 
 def test_an_older_copy_of_the_whole_state_is_refused(shop: Shop, tmp_path: Path) -> None:

@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
+from jobs.run.stream.recreated_topics import leave_recreated
 from jobs.state.batch.staging import Record
+from jobs.state.batch.stream_offsets import add_partitions, stream_offsets
 from jobs.state.dead_letters.faulty_records import faulty_records
+from jobs.state.mirrors.mirror_record import read_mirrors
 from tests.support.views.engine_setting import EngineSetting
 
 TABLE = "public.item"
+TOPIC = f"shop.{TABLE}"
 SCHEMA = (
     "create table item (id int primary key, n int, note text);"
     "insert into item select i, i, 'note ' || i from generate_series(1, 3) i"
@@ -73,6 +79,24 @@ def test_records_of_a_key_are_applied_once_more_in_their_order(setting: EngineSe
     again(setting, one, partial)
     assert waiting(setting) == []
     setting.check()
+
+
+def test_a_record_of_a_topic_that_was_recreated_waits_no_more(setting: EngineSetting) -> None:
+    """Kafka has none of it: an offset of the topic is that of another record now."""
+    add_partitions(setting.conn, {TOPIC: {0: 0}}, {TOPIC: "first"})
+    setting.apply([spoilt(changed(setting, "update item set n = 700 where id = 2"))])
+    passed_over: list[str] = []
+
+    def leave(id_now: str) -> bool:
+        broker = SimpleNamespace(topic_ids=lambda _: {TOPIC: id_now})
+        tables = SimpleNamespace(broker=broker, filled=read_mirrors, topic="shop.{}".format)
+        registry = SimpleNamespace(pass_over=passed_over.extend)
+        return leave_recreated(setting.conn, cast(Any, tables), cast(Any, registry))
+
+    assert (leave("first"), len(waiting(setting)), passed_over) == (False, 1, [])
+    assert (leave("second"), waiting(setting), passed_over) == (True, [], [TABLE])
+    assert TOPIC not in stream_offsets(setting.conn)
+    assert read_mirrors(setting.conn)[TABLE].reason == "its topic was recreated"
 
 
 def test_a_record_that_is_given_up_waits_no_more(setting: EngineSetting) -> None:
