@@ -102,7 +102,10 @@ def _measured(seen: Seen) -> Iterator[Part]:
     capture = seen.report.capture
     idle = capture.lag.behind_bytes is None or not capture.lag.active
     blocked = capture.blocked_by.text if capture.blocked_by else ""
-    missing = "no slot: run `headwater init`" if capture.lag.behind_bytes is None else "not running"
+    again = "" if seen.report.lag.progress_lsn is None else " --again"
+    missing = "not running"
+    if capture.lag.behind_bytes is None:
+        missing = f"no slot: run `headwater init{again}`"
     said = missing if idle else blocked or _late(capture.lag_s)
     if (first := capture.forecast.first) is not None and first[0] < _SOON_S:
         said += f"; at this rate {first[1]} in {age(first[0])}"

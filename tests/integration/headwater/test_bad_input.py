@@ -101,6 +101,7 @@ def test_a_dropped_slot_is_told_by_lag_with_the_way_back(shop: Deployment) -> No
     with connect(shop.dsn) as conn:
         drop_slot(conn, f"headwater_{shop.name}")
     assert "no slot, run `headwater init --again`" in shop.run("lag").stdout
+    assert "no slot: run `headwater init --again`" in " ".join(shop.run("status").stdout.split())
 
 
 @pytest.mark.parametrize("verb", ["capture", "verify copy"])

@@ -72,6 +72,8 @@ def test_a_source_that_is_ready_has_no_errors_before_and_after_init(shop: Deploy
     assert (code, found["error"]) == (0, [])
     slot = next(f for f in found["ok"] if f["check"] == "slot")
     assert "no capture reads it" in slot["message"]
+    told = shop.run("lag").stdout
+    assert ("not running" in told, "headwater init" in told) == (True, False), told
     shown = shop.run("check")
     assert shown.returncode == 0
     assert "finding, and what to do" in shown.stdout

@@ -63,8 +63,9 @@ def test_a_column_that_the_publication_leaves_out_is_said_to_be_unpublished(
 ) -> None:
     shop.execute(
         "create table public.wide (id int primary key, secret text, name text)",
-        f"create publication headwater_{shop.name} for table public.a, public.wide (id, name) "
-        "with (publish_via_partition_root = true)",
+        "create table public.made (id int primary key, n int generated always as (id + 1) stored)",
+        f"create publication headwater_{shop.name} for table public.a, public.wide (id, name), "
+        "public.made with (publish_via_partition_root = true)",
     )
     shop.extra = '[stores.lake]\nkind = "delta"\npath = "./lake"\n' + "".join(
         f'[views.{name}]\nstore = "lake"\nkey = ["id"]\nsql = "{sql}"\n'
@@ -72,15 +73,26 @@ def test_a_column_that_the_publication_leaves_out_is_said_to_be_unpublished(
             ("alone", "select id, secret from wide"),
             ("named", "select w.id, w.secret from wide w"),
             ("misspelt", "select w.id, w.sekret from wide w"),
+            ("computed", "select id, n from made"),
         )
     )
+    shop.extra += '[tables."public.made"]\nmirror = false\n'  # a mirror would compute it
     _, found = shop.check()
     wrong = {f["check"].removeprefix("view "): f for f in found["error"]}
-    assert set(wrong) == {"alone", "named", "misspelt"}
+    assert set(wrong) == {"alone", "named", "misspelt", "computed"}
     for name in ("alone", "named"):
         assert wrong[name]["message"].endswith("the column public.wide.secret is not published")
         assert wrong[name]["hint"].startswith("Add it to the column list of publication headwater_")
     assert "is not published" not in wrong["misspelt"]["message"]
+    said, hint = wrong["computed"]["message"], wrong["computed"]["hint"]
+    assert said.endswith("the generated column public.made.n is not published")
+    written, _, altered = hint.rstrip(".").partition(", or ")
+    assert written == "Write what it computes in the view's SQL"
+    with connect(shop.dsn) as conn:
+        assert bool(altered) == (conn.info.server_version >= 180000)
+    if altered:
+        shop.execute(altered)
+        assert "view computed" not in {f["check"] for f in shop.check()[1]["error"]}
 
 
 def test_a_source_that_goes_away_is_no_fault_of_the_sql(shop: Deployment) -> None:

@@ -117,3 +117,10 @@ def test_views_over_mirrors_have_all_that_is_new_and_others_say_that_they_cannot
         rebuilt = shop.run("view", "rebuild", names[2])
         assert rebuilt.returncode == 0, rebuilt.stderr
         assert shown(client, names[2]) == expected(shop, VIEWS["events"])
+    shop.extra = shop.extra.partition(f"[views.{names[2]}]")[0]  # files alone know of it
+    listed = {one["view"]: one for one in json.loads(shop.run("view", "list", "--json").stdout)}
+    assert (listed[names[2]]["declared"], listed[names[0]]["declared"]) == (False, True)
+    dropped = shop.run("view", "drop", names[2], "--yes")
+    assert dropped.returncode == 0, dropped.stderr
+    assert not list(client.scan_iter(f"{names[2]}@*"))
+    assert names[2] not in shop.run("view", "list", "--json").stdout

@@ -12,6 +12,7 @@ from cdc.kafka.broker import Broker
 from tests.support.commands.deployment import Deployment
 from tests.support.waiting import wait_until
 
+MANY = [f"public.t{i}" for i in range(21)]
 BEATS = "[capture]\nheartbeat_s = 0.5\n"
 
 
@@ -55,9 +56,10 @@ def complete(shop: Deployment, answer: str) -> dict[str, Any]:
     )
 
 
-def _filtered(condition: str) -> dict[str, Any]:
-    one = {"data-collection": "public.item", "filter": condition}
-    return {"data-collections": ["public.item"], "additional-conditions": [one]}
+def _filtered(condition: str, *tables: str) -> dict[str, Any]:
+    names = tables or ["public.item"]
+    each = [{"data-collection": name, "filter": condition} for name in names]
+    return {"data-collections": names, "additional-conditions": each}
 
 
 def test_a_row_in_debeziums_words_takes_a_snapshot(shop: Deployment) -> None:
@@ -84,6 +86,7 @@ def test_a_row_in_debeziums_words_takes_a_snapshot(shop: Deployment) -> None:
             ("h", "execute-snapshot", _filtered("id = (select 1)"), "compares columns with"),
             ("i", "execute-snapshot", _filtered("pg_sleep(9) is null"), "compares columns with"),
             ("j", "execute-snapshot", _filtered("absent = 1"), "does not exist"),
+            ("k", "execute-snapshot", _filtered("id = 1", *MANY), "20 may be"),
         )
         send(shop, *(one[:3] for one in refused))  # capture looks once a second
         for id_, _, _, said in refused:
