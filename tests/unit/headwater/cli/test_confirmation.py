@@ -52,6 +52,8 @@ def test_a_view_is_dropped_only_when_somebody_has_said_so(
     )
     dropped = list[str]()
     monkeypatch.setattr("headwater.cli.view.command.kept_by_state", lambda *_: False)
+    # It would log to where the runner reads, which is closed behind it.
+    monkeypatch.setattr("cdc.logs.configure", lambda *_, **__: None)
 
     def drop_view(_config: object, view: str, *_: object) -> list[int]:
         dropped.append(view)

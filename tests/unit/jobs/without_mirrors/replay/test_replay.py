@@ -161,6 +161,9 @@ class LogInMemory(Broker):
     def partitions(self, topics: Sequence[str]) -> dict[str, int]:
         return {topic: 1 for topic in topics if topic == TOPIC}
 
+    def topic_ids(self, topics: Sequence[str]) -> dict[str, str]:
+        return dict.fromkeys(topics, "first")
+
     def beginning_offsets(self, topics: Sequence[str]) -> Offsets:
         return {topic: {0: self.gone} for topic in topics}
 
