@@ -51,7 +51,7 @@ def refuse_keys_of_several_texts(
             raise ViewError(
                 f"views.{plan.name}.key: {name!r} is under the collation {collation}, in which "
                 "different texts are equal",
-                f'give it one of bytes: {name} COLLATE "C"',
+                f'compare it by its bytes: {name} COLLATE "C"',
             )
 
 

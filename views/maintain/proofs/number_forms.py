@@ -21,10 +21,7 @@ _WITH_DIGITS: Final = 2
 def number_form(query: Query, position: int) -> str:
     """How the numbers of a query's column came to be written in one way: ``FIELD``, or ``ROUNDED``
     if they are numeric (of floats there is a second zero); "" where they may not be."""
-    if isinstance(query, SetOperation):
-        sides = {number_form(side, position) for side in (query.left, query.right)}
-        return sides.pop() if len(sides) == 1 else ""
-    if isinstance(query, Recursion):
+    if isinstance(query, SetOperation | Recursion):  # its sides may have one each: 1 and 1.00
         return ""
     node = query.outputs[position].node
     while isinstance(node, exp.Paren):

@@ -9,6 +9,7 @@ import pytest
 from cdc.errors import ViewError
 from tests.sql_maintenance.shop_tables import TABLES
 from views.maintain import MirrorColumn, MirrorTable, plan_view
+from views.maintain.proofs.number_forms import FIELD, ROUNDED
 
 _BY_CUSTOMER = "from orders where customer_id is not null group by customer_id"
 
@@ -130,3 +131,33 @@ def test_a_list_of_texts_that_are_equal_is_ordered_by_the_keys_of_its_rows() -> 
         plan = plan_view("v", sql, ["n"], _codes("text", one_text))
         whole = plan.whole(lambda label: label)
         assert whole.partition("ORDER BY")[2].partition(")")[0].rstrip('"').endswith(order), whole
+
+
+@pytest.mark.parametrize(
+    ("key", "form"),
+    [
+        ("extract(year from placed)", FIELD),
+        ("date_part('hour', placed)", FIELD),
+        ("floor(total)", ROUNDED),
+        ("(round(total, 2))", ROUNDED),
+        ("round(total, length(note))", ""),
+        ("coalesce(total, 0)", ""),
+        ("total / 3", ""),
+    ],
+)
+def test_of_some_numbers_it_is_known_how_they_are_written(key: str, form: str) -> None:
+    group = f"select {key} as k, count(*) as n from orders where placed > now() and {key} > 0"
+    for sql in (
+        f"{group} group by 1",
+        f"select k, n from ({group} group by 1) q",
+        f"with q as ({group} group by 1) select k, n from q",
+    ):
+        assert plan_view("v", sql, ["k"], TABLES).number_forms == {"k": form}
+
+
+def test_two_numbers_that_are_each_written_in_one_way_are_written_in_two() -> None:
+    sql = (
+        "select floor(total) as k from orders where floor(total) > 0 union "
+        "select round(total, 2) from orders where round(total, 2) > 0"
+    )
+    assert plan_view("v", sql, ["k"], TABLES).number_forms == {"k": ""}
