@@ -32,7 +32,8 @@ _FATAL_ON_CONNECT = {
     "must be superuser or replication role": "run `ALTER ROLE ... REPLICATION`",
     "is not currently accepting connections": "run `ALTER DATABASE ... ALLOW_CONNECTIONS true`",
     "certificate": "check sslmode and sslrootcert of source.dsn",
-    "server does not support SSL": "check sslmode of source.dsn",
+    "server does not support SSL": "set `ssl = on` in PostgreSQL; in a network that nobody else "
+    "can listen to, add sslmode=disable to source.dsn",
 }
 _PASSING_ON_CONNECT = {
     "max_wal_senders": "raise max_wal_senders, or stop a replication client that is not needed",

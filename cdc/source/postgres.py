@@ -18,6 +18,7 @@ from psycopg.pq.abc import PGconn
 from cdc.errors import RetryableError, SourceError
 from cdc.secret_values import latest
 from cdc.source.errors import connection_error, failure, translate, translated
+from cdc.sslmode import tls_default
 
 Connection: TypeAlias = psycopg.Connection[Any]
 
@@ -93,7 +94,8 @@ def connect(
 def connection_parameters(
     dsn: str, application_name: str = "headwater", *, replication: bool = False
 ) -> dict[str, Any]:
-    """libpq's connection parameters: those of ``dsn``, completed with ours.
+    """libpq's connection parameters: those of ``dsn``, completed with ours. A server on another
+    machine is reached by TLS unless they name another ``sslmode``.
 
     Raises ``SourceError`` for a string that libpq cannot parse; it says nothing of the content,
     which may hold the password.
@@ -112,7 +114,7 @@ def connection_parameters(
     ours: dict[str, Any] = {"application_name": application_name, "options": options}
     if replication:
         ours["replication"] = "database"
-    return {**defaults, **given, **ours}
+    return {**defaults, **tls_default(given), **given, **ours}
 
 
 def plan_fault(conn: Connection, query: str) -> str:

@@ -8,7 +8,6 @@ import re
 import stat
 import tomllib
 from collections.abc import Iterator, Mapping
-from ipaddress import ip_address
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import parse_qs, urlsplit
@@ -18,6 +17,7 @@ from cdc.config.faults import place
 from cdc.config.variables import is_open, secret_files
 from cdc.errors import HeadwaterError
 from cdc.source.postgres import connection_parameters
+from cdc.sslmode import is_here, unverified_mode
 from headwater.check.finding import Finding
 
 _SECRET: Final = re.compile(r"(?i)(?!.*_file$).*(password|secret|token|access[._]?key)")
@@ -61,7 +61,7 @@ def _mode(path: Path) -> int:
 def open_metrics(config: Config) -> Iterator[Finding]:
     """A warning for each process whose metrics other machines can read."""
     for setting, address in config.metrics:
-        if address and not _is_here(address.rpartition(":")[0].strip("[]")):
+        if address and not is_here(address.rpartition(":")[0].strip("[]")):
             yield Finding(
                 "warning",
                 "metrics",
@@ -125,7 +125,7 @@ def _of_kafka(kafka: Kafka) -> Iterator[Finding]:
         one.strip().rpartition(":")[0].strip("[]") for one in kafka.bootstrap_servers.split(",")
     ]
     protocol = kafka.security_protocol
-    if protocol.endswith("PLAINTEXT") and not all(map(_is_here, hosts)):
+    if protocol.endswith("PLAINTEXT") and not all(map(is_here, hosts)):
         hint = "set it to SASL_SSL or SSL, and name the CA in kafka.ssl_ca_location"
         yield _unchecked(f'kafka.security_protocol = "{protocol}"', hint)
     if protocol.endswith("SSL") and not kafka.ssl_check_hostname:
@@ -138,7 +138,7 @@ def _of_kafka(kafka: Kafka) -> Iterator[Finding]:
 
 def _plain_url(setting: str, url: str) -> Iterator[Finding]:
     parts = urlsplit(url)
-    if parts.scheme in _ENCRYPTED and not _is_here(parts.hostname or ""):
+    if parts.scheme in _ENCRYPTED and not is_here(parts.hostname or ""):
         scheme = _ENCRYPTED[parts.scheme]
         section = setting.removesuffix(".url")
         hint = f"write {scheme}:// and name the CA in {section}.ssl_ca_location"
@@ -158,18 +158,7 @@ def _sslmode(dsn: str) -> str:
         given = connection_parameters(dsn)
     except HeadwaterError:  # told where it is used
         return ""
-    hosts = str(given.get("host") or given.get("hostaddr") or "").split(",")
-    mode = str(given.get("sslmode") or "prefer")
-    if mode == _VERIFIED or all(map(_is_here, hosts)):
+    mode = unverified_mode(given)
+    if mode in ("", _VERIFIED):
         return ""
     return f"sslmode is {mode}, which {_UNVERIFIED.get(mode, 'checks no certificate')}"
-
-
-def _is_here(host: str) -> bool:
-    """Nothing and a path are Unix sockets."""
-    if not host or host.startswith(("/", "@")) or host == "localhost":
-        return True
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return False

@@ -20,6 +20,7 @@ from views.maintain.proofs.determinism import check_orders
 from views.maintain.proofs.display_only_columns import check_shown_only
 from views.maintain.proofs.number_forms import number_form
 from views.maintain.proofs.single_rows import SingleRows, single_rows
+from views.maintain.proofs.text_patterns import check_patterns
 from views.maintain.proofs.view_key import key_positions, prove
 from views.maintain.pushdown import rows_of_keys
 from views.maintain.touched.key_queries import Touched
@@ -161,6 +162,7 @@ def plan_view(
     clock = check(name, parsed, functions or {})
     statement = resolve(name, parsed, tables)
     check_shown_only(statement)
+    check_patterns(statement)
     name_dependent_columns(statement)
     read = _reads(statement)
     positions = key_positions(name, statement.query, key)

@@ -21,6 +21,7 @@ from psycopg import conninfo, pq
 from cdc.errors import SinkError
 from cdc.secret_values import latest
 from cdc.source.postgres import STATEMENT_SETTINGS
+from cdc.sslmode import tls_default
 from jobs.sinks.batch_writer import until
 from jobs.sinks.postgres.errors import RefusingError, is_of_row, not_let_in, translated
 
@@ -198,9 +199,10 @@ def refusing_rows(conn: Connection) -> Iterator[Fault]:
 
 def _parameters(dsn: str) -> dict[str, Any]:
     try:
-        return dict(conninfo.conninfo_to_dict(latest(dsn)))
+        given = conninfo.conninfo_to_dict(latest(dsn))
     except psycopg.Error:  # its text may quote the password
         raise SinkError(
             "the store's dsn is not a connection string",
             'write "postgresql://user:password@host:5432/database" or "host=... dbname=..."',
         ) from None
+    return {**tls_default(given), **given}

@@ -27,7 +27,8 @@ _REFUSED: Final = {
     "no such user": "correct the user of the store's dsn, or give it to the pooler",
     "database is not currently accepting": "run `ALTER DATABASE ... ALLOW_CONNECTIONS true`",
     "certificate": "check sslmode and sslrootcert of the store's dsn",
-    "does not support SSL": "check sslmode of the store's dsn",
+    "does not support SSL": "set `ssl = on` there; in a network that nobody else can listen to, "
+    "add sslmode=disable to the store's dsn",
     "does not exist": "correct the store's dsn, or make there what it names",
 }
 MADE_MEANWHILE: Final = (psycopg.errors.DuplicateSchema, psycopg.errors.UniqueViolation)

@@ -17,6 +17,7 @@ from cdc.errors import HeadwaterError, RetryableError, StateError
 from cdc.secret_values import latest
 from cdc.source.errors import connection_error, place, translate
 from cdc.source.postgres import CONNECT_TIMEOUT_S
+from cdc.sslmode import tls_default
 from jobs.spark.disk_full import told_no_room
 from jobs.state.server.settings import SESSION_OPTIONS
 
@@ -83,7 +84,8 @@ def _parameters(dsn: str, application_name: str) -> dict[str, Any]:
         ) from None
     defaults = {"connect_timeout": CONNECT_TIMEOUT_S, "keepalives_idle": 30}
     options = f"{given.get('options') or ''} {SESSION_OPTIONS}".strip()
-    return {**defaults, **given, "application_name": application_name, "options": options}
+    ours = {"application_name": application_name, "options": options}
+    return {**defaults, **tls_default(given), **given, **ours}
 
 
 def _no_room(error: psycopg.Error) -> str:

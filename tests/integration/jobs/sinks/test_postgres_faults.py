@@ -26,6 +26,8 @@ from tests.support.servers.stores import LSN, OpenFeed, items
 from tests.support.servers.tls import behind_tls
 
 ITEMS = items()
+ELSEWHERE = "127.1"
+"""This machine, as only the resolver knows: not told from another one."""
 
 
 @pytest.fixture
@@ -135,7 +137,8 @@ def test_a_role_without_rights_is_an_error_that_says_which(
     [
         ({"dbname": "not_there"}, "database does not exist. Run `CREATE DATABASE"),
         ({"user": "nobody_there"}, "role does not exist. Run `CREATE ROLE"),
-        ({"sslmode": "require"}, "does not support SSL. Check sslmode"),
+        ({"sslmode": "require"}, "does not support SSL. Set `ssl = on`"),
+        ({"host": ELSEWHERE}, "does not support SSL. Set `ssl = on`"),
     ],
 )
 def test_a_dsn_that_leads_nowhere_is_an_error_at_once(

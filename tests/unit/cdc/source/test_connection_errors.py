@@ -40,7 +40,7 @@ def failure(text: str) -> HeadwaterError:
             SourceError,
             "ALTER ROLE app REPLICATION",
         ),
-        ("server does not support SSL, but SSL was required", SourceError, "sslmode"),
+        ("server does not support SSL, but SSL was required", SourceError, "sslmode=disable"),
         ("something nobody has seen", RetryableError, "PostgreSQL is running"),
         ("", RetryableError, "PostgreSQL is running"),
     ],

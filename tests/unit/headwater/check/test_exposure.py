@@ -121,12 +121,14 @@ def _warned(source: str, more: dict[str, Any], kafka: dict[str, Any] | None = No
 @pytest.mark.parametrize(
     ("dsn", "mode"),
     [
-        ("postgresql://db/shop", "prefer"),
+        ("postgresql://db/shop", "require"),
         ("host=db sslmode=require", "require"),
-        ("postgresql://127.0.0.1,db/shop", "prefer"),
+        ("postgresql://127.0.0.1,db/shop", "require"),
+        ("service=db host=db", "prefer"),
         ("host=localhost", ""),
         ("postgresql:///shop?host=/run/postgresql", ""),
         ("host=db sslmode=verify-full sslrootcert=system", ""),
+        ("host=db sslrootcert=system", ""),
     ],
 )
 def test_a_database_elsewhere_is_to_prove_who_it_is(dsn: str, mode: str) -> None:

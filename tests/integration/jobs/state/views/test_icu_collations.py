@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, nullcontext
 from pathlib import Path
 
+import psycopg
 import pytest
 
 from cdc.errors import ViewError
@@ -61,6 +62,20 @@ KEYS = {
     "n + 1": "",
 }
 """What a view is grouped by, and the collation that it is refused for."""
+SEARCHES = (
+    "code like 'a%'", "code not ilike 'a%'", "code similar to 'a%'", "code ~ 'a'", "code !~* 'a'",
+    "code ^@ 'a'", "position('a' in code)", "strpos(lower(code), 'a')", "replace(code, 'a', 'b')",
+    "split_part(code, 'a', 1)", "starts_with(code, 'a')", "string_to_array(code, 'a')",
+    "regexp_replace(code, 'a', 'b')", "regexp_count(code, 'a')", "substring(code from 'a.')",
+    "named like 'a%'", "short like 'a%'", "regexp_like(code, 'a')", "regexp_substr(code, 'a')",
+    "regexp_match(code, 'a')", "regexp_split_to_array(code, 'a')", "regexp_instr(code, 'a')",
+)  # fmt: skip
+"""What PostgreSQL refuses once there is a row."""
+CALLED = (
+    "code collate \"C\" like 'a%'", "upper(code)", "substring(code from 1 for 2)", "length(code)",
+    "starts_with(code collate \"C\", 'a')", "code || 'a'", "translate(code, 'a', 'b')",
+    "n::text ~ '1'",
+)  # fmt: skip
 CHANGES = (
     "update t set code = upper(code), named = 'c' where id in (1, 3)",
     "insert into t values (7, 1, 'C', 'c', 'B'), (8, 2, 'aBC', 'AbC', 'abc')",
@@ -130,6 +145,21 @@ def test_a_key_is_refused_by_the_collation_of_its_expression(icu: str) -> None:
             refused = pytest.raises(ViewError, match=f"under the collation {collation}")
             with refused if collation else nullcontext():
                 refuse_keys_of_several_texts(setting.conn, plan, select, columns)
+
+
+def test_what_is_searched_is_refused_before_there_is_a_row(icu: str) -> None:
+    with ExitStack() as stack:
+        setting = setting_of(stack, icu, icu)
+        tables = {"public.t": planned(setting.mirrors.mirrors["public.t"].table)}
+        for expression in (*SEARCHES, *CALLED):
+            sql = f"select id, {expression} as x from t"
+            refused = expression in SEARCHES
+            unsupported = pytest.raises(psycopg.errors.FeatureNotSupported)
+            with unsupported if refused else nullcontext(), setting.mirrors.as_client() as session:
+                session.execute(sql.encode()).fetchall()
+            told = pytest.raises(ViewError, match="does not search texts under the collation")
+            with told if refused else nullcontext():
+                plan_view("v", sql, ["id"], tables)
 
 
 def test_a_state_database_without_icu_refuses_them(icu: str, postgres: str) -> None:
