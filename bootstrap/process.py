@@ -22,6 +22,7 @@ from bootstrap.switch import settle_left, stopped, switch
 from cdc.config import Config
 from cdc.errors import HeadwaterError, UsageError
 from cdc.kafka.broker import Broker
+from cdc.log_events import LogEvent
 from cdc.shutdown_signals import told_to_stop
 from jobs.generations.declaration import declared, differing
 from jobs.generations.generation_record import Generations, read_generations
@@ -80,7 +81,7 @@ def build_views(
                 found = translate(error, name)
                 failed[name] = stopped(name) if stopping.is_set() else found
                 if not stopping.is_set() and (where := trace(error)):
-                    log.error("view_not_built", view=name, error=str(found), trace=where)
+                    log.error(LogEvent.VIEW_NOT_BUILT, view=name, error=str(found), trace=where)
             finally:
                 teller.done(name)
 

@@ -19,6 +19,7 @@ from bootstrap.build_parts import Kit
 from bootstrap.retention import expire
 from cdc.errors import HeadwaterError, RetryableError
 from cdc.kafka.broker import Offsets
+from cdc.log_events import LogEvent
 from cdc.topics import view_group
 from jobs.generations.generation_record import Generation
 from jobs.generations.last_error import forget
@@ -215,4 +216,4 @@ def _undo(kit: Kit) -> None:
     try:
         settle(kit.spark, kit.config, kit.name, kit.read())
     except HeadwaterError as error:
-        log.warning("switch_not_settled", view=kit.name, error=str(error))
+        log.warning(LogEvent.SWITCH_NOT_SETTLED, view=kit.name, error=str(error))

@@ -13,6 +13,7 @@ import structlog
 from structlog.typing import EventDict
 
 from cdc.errors import HeadwaterError
+from cdc.log_events import LogEvent
 
 _SHOWN: Final = 3
 SPARK_LOG: Final = "HEADWATER_SPARK_LOG"
@@ -57,7 +58,7 @@ def below(_logger: object, _method: str, event: EventDict) -> EventDict:
 
 
 @contextmanager
-def faults_logged(log: Any, event: str) -> Iterator[None]:
+def faults_logged(log: Any, event: LogEvent) -> Iterator[None]:
     """A fault of ours in the block is a warning: what follows is done all the same."""
     try:
         yield

@@ -19,6 +19,7 @@ from cdc.config.verify import Verify
 from cdc.errors import HeadwaterError, RetryableError, ViewError
 from cdc.kafka.broker import Broker
 from cdc.lag.observer import Observer
+from cdc.log_events import LogEvent
 from cdc.lsn import format_lsn
 from headwater.cli.verify.state_views import Asked, compared
 from headwater.lag.verified import Texts, Verified, read_verified, write_verified
@@ -108,7 +109,9 @@ class Checks:
         self._told.pop(view, None)
         if not walk.searches and view not in self._slow:
             self._slow.add(view)
-            log.warning("source_keys_not_searched", view=view, way=f"headwater verify {view}")
+            log.warning(
+                LogEvent.SOURCE_KEYS_NOT_SEARCHED, view=view, way=f"headwater verify {view}"
+            )
         found = noted(held, report, walk, time.time())
         write_verified(directory, found)
         if found.differing != held.differing:
@@ -119,7 +122,7 @@ class Checks:
         """Once for each reason."""
         if self._told.get(view) != reason:
             self._told[view] = reason
-            log.warning("view_not_checked", view=view, reason=reason)
+            log.warning(LogEvent.VIEW_NOT_CHECKED, view=view, reason=reason)
 
 
 def due_s(verify: Verify, held: Verified | None, tried: Tried) -> float:
@@ -169,9 +172,11 @@ def _log(view: str, found: Verified, report: Report) -> None:
     lsn, way = format_lsn(found.lsn), f"headwater verify {view} --repair"
     if found.differing:
         keys = report.differing[:_TOLD_KEYS]
-        log.error("view_differs", view=view, lsn=lsn, rows=len(found.differing), keys=keys, way=way)
+        log.error(
+            LogEvent.VIEW_DIFFERS, view=view, lsn=lsn, rows=len(found.differing), keys=keys, way=way
+        )
     else:
-        log.info("view_equal_again", view=view, lsn=lsn)
+        log.info(LogEvent.VIEW_EQUAL_AGAIN, view=view, lsn=lsn)
 
 
 def _directory(config: Config, view: str) -> Path:

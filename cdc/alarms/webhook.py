@@ -22,6 +22,7 @@ import structlog
 from cdc.alarms.judge import Judge
 from cdc.alarms.messages import Message, Messages
 from cdc.alarms.signature import signature, webhook_key
+from cdc.log_events import LogEvent
 from cdc.metrics.exposition import Sample
 
 _EVERY_S: Final = 1.0
@@ -78,7 +79,7 @@ class Webhook:
             try:
                 self.look(time.time())
             except Exception as error:  # a bug here must not silence the alarms after it
-                log.error("alarms_not_judged", error=repr(error))
+                log.error(LogEvent.ALARMS_NOT_JUDGED, error=repr(error))
 
     def look(self, now_s: float) -> None:
         """Judge, and send what is due, critical alarms first. A message that the receiver refuses
@@ -106,12 +107,12 @@ class Webhook:
             if answered:
                 self._pauses.pop(_ALL, None)
             again_s = self._pause(message.id if answered else _ALL)
-            log.warning("alarm_not_sent", **told, reason=_reason(error), host=self._host,
+            log.warning(LogEvent.ALARM_NOT_SENT, **told, reason=_reason(error), host=self._host,
                         again_in_s=again_s)  # fmt: skip
             return
         self._pauses.pop(_ALL, None)
         self._messages.sent(message)
-        log.info("alarm_sent", **told, source=message.source)
+        log.info(LogEvent.ALARM_SENT, **told, source=message.source)
 
     def _pause(self, key: str) -> float:
         """Begin the next one, twice as long as the last; its length."""

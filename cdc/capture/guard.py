@@ -20,6 +20,7 @@ from cdc.capture.source_probe import Observation, Watch
 from cdc.config import Capture, Config
 from cdc.errors import HeadwaterError, SourceError
 from cdc.events.heartbeat import Heartbeat, Pulse
+from cdc.log_events import LogEvent
 from cdc.source.bounded_query import asking
 from cdc.source.postgres import connect
 from cdc.source.replication import ReplicationStream
@@ -189,7 +190,7 @@ class Guard:
         reason = passed or danger(seen, self._capture)
         if reason is not None and self._may_warn("wal", now):
             log.warning(
-                "slot_retains_wal",
+                LogEvent.SLOT_RETAINS_WAL,
                 slot=self._slot,
                 retained_mb=seen.retained >> 20,
                 unconfirmed_mb=(seen.unconfirmed or 0) >> 20,
@@ -206,7 +207,7 @@ class Guard:
             return
         seen = self._observation
         log.warning(
-            "heartbeat_overdue",
+            LogEvent.HEARTBEAT_OVERDUE,
             age_s=round(age_s),
             expected_every_s=every_s,
             walsender=seen.walsender if seen else "not known",

@@ -33,6 +33,7 @@ from cdc.events.records import Replay
 from cdc.kafka.broker import Broker
 from cdc.kafka.partition_ends import read_letters, read_tails
 from cdc.kafka.producer import Producer
+from cdc.log_events import LogEvent
 from cdc.lsn import Position, format_lsn
 from cdc.protocol.messages import RelationMessage, Values
 from cdc.protocol.relation import Relation
@@ -155,11 +156,11 @@ class Capture:
             advanced = self._way.progress.confirmed > confirmed
             pause_s = self._reconnect.after(error, now - began, advanced, now)
             if not isinstance(error, SlotInUseError):
-                log.warning("reconnecting", reason=str(error), in_s=pause_s)
+                log.warning(LogEvent.RECONNECTING, reason=str(error), in_s=pause_s)
             elif error.pid == self._sender:
                 self._guard.end_sender(error.pid)
             elif not waited:
-                log.info("slot_in_use", up_to_s=SLOT_WAIT_S, reason=str(error))
+                log.info(LogEvent.SLOT_IN_USE, up_to_s=SLOT_WAIT_S, reason=str(error))
             self._pause(pause_s, stop)
 
     def close(self) -> None:
@@ -194,10 +195,10 @@ class Capture:
                 self._guard.nonce,
             )
             feed = ColumnarFeed(transcriber, self._context, self._topics.count)
-            log.info("streaming", slot=self._source.slot_name, from_lsn=self._from())
+            log.info(LogEvent.STREAMING, slot=self._source.slot_name, from_lsn=self._from())
             self.streaming = True
             session.run(transcriber, feed, stop)
-            log.info("stopped", confirmed_lsn=self._from())
+            log.info(LogEvent.STOPPED, confirmed_lsn=self._from())
         finally:
             self._open, self.streaming = None, False
             stream.close()
@@ -236,7 +237,7 @@ class Capture:
         searched_from = start.mark.searched_from
         starts = self._broker.beginning_offsets(sorted(start.ends))
         if records := unbounded(searched_from, starts, start.ends):
-            log.info("topics_scanned", records=records)
+            log.info(LogEvent.TOPICS_SCANNED, records=records)
         tails = read_tails(self._broker, sorted(start.ends), searched_from)
         self._way.progress = Progress(start.mark.confirmed)
         self._recorder.identity = start.identity

@@ -14,6 +14,7 @@ from typing import Final
 import structlog
 
 from cdc.errors import HeadwaterError
+from cdc.log_events import LogEvent
 from cdc.source.bounded_query import asking
 from cdc.source.errors import translated
 
@@ -44,7 +45,7 @@ class OtherSources:
             return False
         if topic not in self._told:
             self._told.add(topic)
-            log.info("emitted_for_another_source", topic=topic, source=source)
+            log.info(LogEvent.EMITTED_FOR_ANOTHER_SOURCE, topic=topic, source=source)
         return True
 
 

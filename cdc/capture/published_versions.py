@@ -21,6 +21,7 @@ from typing import Any, Final, NamedTuple
 import structlog
 
 from cdc.kafka.broker import Broker, read_compacted
+from cdc.log_events import LogEvent
 from cdc.protocol.relation import Relation
 from cdc.source.attribute_numbers import Before, Numbered
 from cdc.topics import schemas_topic
@@ -95,7 +96,7 @@ class Attnums:
         names = self._names.setdefault(relation.oid, [])
         if names and relation.name not in names:  # at a start it goes over older names again
             log.error(
-                "table_renamed",
+                LogEvent.TABLE_RENAMED,
                 table=relation.name,
                 was=names[-1],
                 reason="it has another topic: views of the old name get no more changes",
@@ -111,7 +112,7 @@ class Attnums:
         if not were or were == attnums:
             return
         log.warning(
-            "columns_replaced",
+            LogEvent.COLUMNS_REPLACED,
             table=relation.name,
             schema_id=relation.schema_id(),
             were=were,

@@ -19,6 +19,7 @@ from cdc.events.marks import Mark
 from cdc.kafka.broker import Broker
 from cdc.kafka.marks import newest_mark, refuse_other_database, uninitialised
 from cdc.kafka.partition_ends import read_tails
+from cdc.log_events import LogEvent
 from cdc.lsn import format_lsn, parse_lsn
 from cdc.source.bounded_query import asking
 from cdc.source.catalog import chosen_tables
@@ -58,7 +59,7 @@ def begin(config: Config, broker: Broker) -> Start:
         start = reconcile(config, conn, broker)
         for table in check_publication(config, conn, start.mark):
             way_out = f"run `headwater table add {table.label}`"
-            log.warning("table_not_captured", table=table.label, way_out=way_out)
+            log.warning(LogEvent.TABLE_NOT_CAPTURED, table=table.label, way_out=way_out)
         _check_keys(config, conn)
         return start
 
@@ -148,7 +149,7 @@ def _check_columns(
             found[f"{schema}.{table}"] = of.exposed
         for column in of.unlisted:
             name = f"{schema}.{table}.{column}"
-            log.warning("column_not_captured", column=name, way_out="run `headwater check`")
+            log.warning(LogEvent.COLUMN_NOT_CAPTURED, column=name, way_out="run `headwater check`")
     if found:
         raise exposed(source.publication_name, found)
 
@@ -157,7 +158,7 @@ def _check_keys(config: Config, conn: Connection) -> None:
     if config.source.keys:
         tables, _ = chosen_tables(conn, config.source)
         for fault in key_faults(conn, config.source, tables):
-            log.warning("source_key_unused", reason=fault.message, way_out=fault.hint)
+            log.warning(LogEvent.SOURCE_KEY_UNUSED, reason=fault.message, way_out=fault.hint)
 
 
 def _timeline_fault(
@@ -175,7 +176,7 @@ def _timeline_fault(
     if fault is None and branch is not None:
         at = format_lsn(branch)
         now, was = identity.timeline, mark.timeline
-        log.warning("source_promoted", timeline=now, was=was, branched_at=at)
+        log.warning(LogEvent.SOURCE_PROMOTED, timeline=now, was=was, branched_at=at)
     return fault
 
 

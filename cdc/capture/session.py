@@ -27,6 +27,7 @@ from cdc.events.change import Transcriber
 from cdc.events.records import Batch
 from cdc.kafka.client import HELD_BYTES
 from cdc.kafka.producer import Producer
+from cdc.log_events import LogEvent
 from cdc.lsn import Position
 from cdc.source.replication import ReplicationStream, parse_keepalive
 
@@ -166,7 +167,7 @@ class Session:
             self._recorder.record(self._way.progress, now=True)
             self._producer.flush(max(0.0, deadline - monotonic()))
         except RetryableError as error:
-            log.warning("stopped_before_acknowledgement", reason=str(error))
+            log.warning(LogEvent.STOPPED_BEFORE_ACKNOWLEDGEMENT, reason=str(error))
         self._recorder.record(self._way.progress)
         self._feedback()
         self._guard.taken(self._stream, self._way.progress.confirmed)

@@ -16,6 +16,7 @@ import structlog
 
 from cdc.errors import HeadwaterError
 from cdc.events.heartbeat import HEARTBEAT
+from cdc.log_events import LogEvent
 from cdc.source.disk import free_bytes
 from cdc.source.errors import sqlstate, translated
 from cdc.source.postgres import Connection, connect, literal, run_watched
@@ -108,7 +109,7 @@ class Watch:
                 self._disconnect()
                 wait_s = min(2 * wait_s if failed else self.every_s, _LONGEST_BACKOFF_S)
                 if not (failed or self._ending.is_set()):
-                    log.warning("heartbeat_failed", reason=str(error), again_in_s=wait_s)
+                    log.warning(LogEvent.HEARTBEAT_FAILED, reason=str(error), again_in_s=wait_s)
                 failed = True
         self._disconnect()
 
@@ -153,7 +154,7 @@ class Watch:
 
     def _without_beats(self, why: str) -> None:
         self.beats = False
-        log.warning("heartbeats_off", reason=why)
+        log.warning(LogEvent.HEARTBEATS_OFF, reason=why)
 
     def _ask(self, query: str, doing: str) -> tuple[bytes | None, ...]:
         assert self._conn is not None

@@ -18,6 +18,7 @@ from cdc.events.transactions import Ledger
 from cdc.kafka.broker import Broker, TopicSpec
 from cdc.kafka.producer import Producer
 from cdc.kafka.topology import UNTIL_DELETED, event_settings
+from cdc.log_events import LogEvent
 from cdc.lsn import Position, format_lsn
 from cdc.protocol.relation import Relation
 from cdc.source.bounded_query import asking
@@ -89,7 +90,7 @@ class Topics:
         if self.open(topic):
             table = self._described.get(topic, topic)
             log.warning(
-                "table_joined",
+                LogEvent.TABLE_JOINED,
                 table=table,
                 reason="its earlier rows are not in Kafka",
                 way_out=f"run `headwater table add {table}`",
@@ -105,7 +106,7 @@ class Topics:
             return None
         if topic not in self._outbox:
             if name.replace(".", "_") in {t.replace(".", "_") for t in self._table_topics()}:
-                log.error("emitted_to_table_topic", topic=name, reason="not published")
+                log.error(LogEvent.EMITTED_TO_TABLE_TOPIC, topic=name, reason="not published")
                 self._outbox[topic] = None
             else:
                 self.open(name)
@@ -121,7 +122,7 @@ class Topics:
         if not self._trigger.wrote(secret):
             if self._trigger.unreadable:
                 log.error(
-                    "ddl_secret_unreadable",
+                    LogEvent.DDL_SECRET_UNREADABLE,
                     way_out="run the statements of `headwater check --sql`",
                 )
             return None
@@ -136,7 +137,7 @@ class Topics:
 
     def passed_over(self, lsn: int, why: str) -> None:
         """See ``cdc.events.outbox.Outbox``."""
-        log.error("logical_message_unchanged", lsn=format_lsn(lsn), reason=why)
+        log.error(LogEvent.LOGICAL_MESSAGE_UNCHANGED, lsn=format_lsn(lsn), reason=why)
 
     def ledger(self) -> Ledger | None:
         """Counts of transactions with their topic, if they are asked for."""
@@ -160,7 +161,7 @@ class Topics:
         self._open_letters()
         self.cut_records += 1
         log.error(
-            "record_too_large",
+            LogEvent.RECORD_TOO_LARGE,
             topic=topic,
             reason="Kafka refuses it: its pieces are in the topic of dead letters",
             position=position.hex(),

@@ -13,6 +13,7 @@ from typing import Final, Generic, NamedTuple, TypeVar
 import structlog
 
 from cdc.errors import HeadwaterError
+from cdc.log_events import LogEvent
 
 EVERY_S: Final = 1.0
 """From look to look, if a look is short."""
@@ -83,7 +84,7 @@ class Observer(Generic[T]):
             except Exception as error:  # whatever it is, the next look may succeed
                 if failed != type(error).__name__:
                     told = str(error) if isinstance(error, HeadwaterError) else repr(error)
-                    log.warning("not_measured", reason=told)
+                    log.warning(LogEvent.NOT_MEASURED, reason=told)
                 failed = type(error).__name__
                 self._close()
                 wait_s = min(self._rest_s(began), STALE_S)

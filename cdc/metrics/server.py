@@ -18,6 +18,7 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import choose_encoder
 
 from cdc.errors import UsageError
+from cdc.log_events import LogEvent
 from cdc.metrics.probes import Probes
 
 _CLIENT_S: Final = 10.0
@@ -46,7 +47,7 @@ class MetricsServer:
             target=self._server.serve_forever, name="metrics", daemon=True
         )
         self._thread.start()
-        log.info("metrics_served", address=address)
+        log.info(LogEvent.METRICS_SERVED, address=address)
 
     def close(self) -> None:
         """Listen no longer."""
@@ -67,7 +68,7 @@ def _server(address: str, handler: type[BaseHTTPRequestHandler]) -> ThreadingHTT
             """A client that went away is nobody's fault; the rest is a fault of ours."""
             error = sys.exception()
             if not isinstance(error, OSError):
-                log.error("metrics_not_served", error=repr(error))
+                log.error(LogEvent.METRICS_NOT_SERVED, error=repr(error))
 
     return Server((str(place[0]), int(place[1])), handler)
 

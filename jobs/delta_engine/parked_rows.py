@@ -19,6 +19,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import BinaryType, StructField, StructType
 
 from cdc.errors import ViewError
+from cdc.log_events import LogEvent
 from cdc.lsn import Position
 from jobs.sinks.documents import key_text
 from jobs.sinks.schema_evolution import quoted
@@ -59,7 +60,7 @@ class ParkedRows:
         if fresh:
             cause = next(iter(causes.values()))
             line = {"view": self._view, "keys": len(fresh), "cause": cause}
-            log.error("rows_parked", **line, parked=self._letters.parked)
+            log.error(LogEvent.ROWS_PARKED, **line, parked=self._letters.parked)
 
     def free(self, keys: Iterable[bytes]) -> None:
         """The store has these rows as they are now."""
@@ -68,7 +69,9 @@ class ParkedRows:
         if over:
             self._letters.settle(over)
             self._box.settle(over, self._letters.parked)
-            log.info("rows_unparked", view=self._view, keys=len(over), parked=self._letters.parked)
+            log.info(
+                LogEvent.ROWS_UNPARKED, view=self._view, keys=len(over), parked=self._letters.parked
+            )
 
 
 class NamedKeys:

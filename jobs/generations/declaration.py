@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import structlog
 
 from cdc.errors import ViewError
+from cdc.log_events import LogEvent
 from views.parse.definition import ViewDefinition, parse_view
 
 log = structlog.get_logger("apply")
@@ -59,7 +60,7 @@ def tell_kept(view: str, generation: int, changed: str = "its declaration") -> N
     """Log that a view is kept as it was built, and not as it is declared now; ``changed`` as of
     ``differing``."""
     log.warning(
-        "view_kept_as_it_was_built",
+        LogEvent.VIEW_KEPT_AS_IT_WAS_BUILT,
         view=view,
         generation=generation,
         reason=f"{changed} changed since it was built",

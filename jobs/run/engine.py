@@ -18,6 +18,7 @@ import structlog
 
 from cdc.errors import HeadwaterError, RetryableError
 from cdc.kafka.broker import Offsets
+from cdc.log_events import LogEvent
 from cdc.logs import faults_logged
 from jobs.run.builds.worker_start import WorkerStart
 from jobs.run.commands.queue import Orders
@@ -116,7 +117,7 @@ class Engine:
                 probes.moved()
                 self._conduct()
             if self._at_end:
-                log.info("caught_up", batch=self._last)
+                log.info(LogEvent.CAUGHT_UP, batch=self._last)
         finally:
             self._close()
         return self._views.errors()
@@ -138,7 +139,7 @@ class Engine:
             self._generations.batch(applied)
             self._last = applied.progress.batch  # then: who has no work has reached the last batch
         for fault in applied.faults:
-            log.error("record_not_applied", record=fault.record.record, cause=fault.cause)
+            log.error(LogEvent.RECORD_NOT_APPLIED, record=fault.record.record, cause=fault.cause)
 
     def refill(self, labels: Sequence[str]) -> None:
         """Fill the mirrors of these tables again, and make up what views over them miss."""
@@ -188,7 +189,7 @@ class Engine:
                     self._conn = self._connect() if self._conn.closed else self._conn
                     chore.do()
             except RetryableError as error:
-                log.warning("tried_again", what=chore.name, error=str(error))
+                log.warning(LogEvent.TRIED_AGAIN, what=chore.name, error=str(error))
                 self._schedule.wait(chore.name, max(chore.every_s, _AGAIN_S))
                 if self._conn.closed:  # the others would wait for the server as long, and a stop
                     return
@@ -197,9 +198,9 @@ class Engine:
         """Start the stream where the state database is, if it does not run over its topics."""
         if (error := self._stream.error()) is not None and self._streams:
             if not (isinstance(error, RetryableError) or recreated(self._conn, self._tables)):
-                log.error("stream_stopped", error=str(error))  # ending may take a while
+                log.error(LogEvent.STREAM_STOPPED, error=str(error))  # ending may take a while
                 raise error
-            log.warning("stream_interrupted", error=str(error))
+            log.warning(LogEvent.STREAM_INTERRUPTED, error=str(error))
             self._joined.set()
         if not self._joined.is_set():
             return
@@ -230,7 +231,7 @@ class Engine:
         if offsets:
             self._stream.start(offsets)
             self._streams = True
-            log.info("stream_started", topics=len(offsets))
+            log.info(LogEvent.STREAM_STARTED, topics=len(offsets))
 
     def _passed(self) -> None:
         """Views are to be opened again."""
@@ -277,14 +278,14 @@ class Engine:
             self._at_end = held and self._views.have_reached(read_progress(self._conn).batch)
 
     def _close(self) -> None:
-        with faults_logged(log, "commands_not_ended"), translated("ending commands"):
+        with faults_logged(log, LogEvent.COMMANDS_NOT_ENDED), translated("ending commands"):
             self._orders.close(self._conn)
         if self._streams:
             self._stream.stop()
         self._stream.close()
         self._views.close()
         self._altered.close()
-        with faults_logged(log, "offsets_not_committed"):
+        with faults_logged(log, LogEvent.OFFSETS_NOT_COMMITTED):
             self._reach.commit()
         self._batches.close()
         self._conn.close()

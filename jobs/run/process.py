@@ -17,6 +17,7 @@ from cdc.config import Config
 from cdc.errors import HeadwaterError, RetryableError, UsageError
 from cdc.kafka.broker import Broker, Offsets
 from cdc.kafka.marks import refuse_foreign_topics
+from cdc.log_events import LogEvent
 from cdc.metrics.probes import Probes
 from cdc.source.slot import SourceIdentity
 from cdc.topics import table_topic, view_group
@@ -96,7 +97,7 @@ def _awaited_source(
             if time.monotonic() >= given_up:
                 raise
             away[:] = [str(error)]
-            log.warning("server_waited_for", cause=str(error))
+            log.warning(LogEvent.SERVER_WAITED_FOR, cause=str(error))
             stopping.wait(_AGAIN_S)
             continue
         away.clear()
@@ -186,7 +187,9 @@ def refuse_other_state(config: Config, server: StateServer, broker: Broker) -> N
                 known = committed.setdefault(topic, {})
                 known |= {n: max(at, known.get(n, 0)) for n, at in of_topic.items()}
     if is_lost(state, committed):
-        log.warning("state_database_lost", then="the mirrors are filled and the views built anew")
+        log.warning(
+            LogEvent.STATE_DATABASE_LOST, then="the mirrors are filled and the views built anew"
+        )
         return
     earliest = broker.beginning_offsets(sorted(known_topics)) if known_topics else {}
     refuse_older_copy(state, committed, earliest)
@@ -200,4 +203,4 @@ def _committed(config: Config, broker: Broker, name: str) -> Offsets:
 
 
 def _waits(error: HeadwaterError) -> None:
-    log.warning("state_database_waited_for", cause=str(error))
+    log.warning(LogEvent.STATE_DATABASE_WAITED_FOR, cause=str(error))

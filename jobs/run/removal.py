@@ -7,6 +7,7 @@ from collections.abc import Iterable
 import structlog
 
 from cdc.errors import HeadwaterError
+from cdc.log_events import LogEvent
 from jobs.run.builds.generation_files import GenerationFiles
 from jobs.run.tables.mirrored_tables import MirroredTables
 from jobs.state.batch.stream_offsets import remove_topics
@@ -33,7 +34,7 @@ def drop_expired(conn: Connection, files: GenerationFiles) -> None:
         try:
             drop_generation(conn, files, old.number)
         except HeadwaterError as error:  # the next one is asked again
-            log.warning("generation_not_dropped", view=files.name, error=str(error))
+            log.warning(LogEvent.GENERATION_NOT_DROPPED, view=files.name, error=str(error))
 
 
 def drop_all(conn: Connection, files: GenerationFiles) -> list[int]:
@@ -75,5 +76,5 @@ def drop_spare_mirrors(
             drop_mirror(conn, record)
         remove_topics(conn, [tables.topic(label) for label in spare])
     for label in sorted(spare):
-        log.info("mirror_dropped", table=label)
+        log.info(LogEvent.MIRROR_DROPPED, table=label)
     drop_spare_indexes(conn)

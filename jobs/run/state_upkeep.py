@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 import structlog
 
 from cdc.kafka.broker import Offsets
+from cdc.log_events import LogEvent
 from jobs.run.stream.tombstone_expiry import TombstoneExpiry
 from jobs.run.tables.mirrored_tables import MirroredTables
 from jobs.run.views.group_offsets import GroupOffsets
@@ -38,7 +39,7 @@ class StateUpkeep:
         self._expiry.expire(conn, self.tables.filled(conn).values(), self.ends)
         with self.changing() as state:
             if dropped := drop_spare_indexes(state):
-                log.info("indexes_dropped", count=len(dropped))
+                log.info(LogEvent.INDEXES_DROPPED, count=len(dropped))
 
     def topics_recreated(self) -> None:
         """The ends that it had noted are of topics before."""

@@ -23,6 +23,7 @@ from tenacity import (
 )
 
 from cdc.errors import FatalError, HeadwaterError, RetryableError, SinkError, ViewError
+from cdc.log_events import LogEvent
 from cdc.lsn import Position
 from jobs.batch.thresholds import FEW_ROWS
 from jobs.sinks.documents import Document, document_list
@@ -183,7 +184,9 @@ def _again(retry_s: float, began: float, attempt: Callable[[], _T], error: Retry
         told = True
         if structlog.is_configured():
             cause = str(state.outcome.exception())
-            structlog.get_logger("apply").warning("store_waited_for", cause=cause, retry_s=retry_s)
+            structlog.get_logger("apply").warning(
+                LogEvent.STORE_WAITED_FOR, cause=cause, retry_s=retry_s
+            )
 
     policy = Retrying(
         retry=retry_if_exception_type(RetryableError),

@@ -16,6 +16,7 @@ import structlog
 
 from cdc.errors import RetryableError
 from cdc.kafka.broker import Broker
+from cdc.log_events import LogEvent
 from cdc.topics import view_group
 from jobs.without_mirrors.query import ViewQuery
 
@@ -47,7 +48,7 @@ class GroupOffsets:
         try:
             self.commit(broker, query)
         except RetryableError as error:
-            log.warning("offsets_not_committed", view=self._view, error=str(error))
+            log.warning(LogEvent.OFFSETS_NOT_COMMITTED, view=self._view, error=str(error))
             self._stopping.wait(_RETRY_S)
 
     def commit(self, broker: Broker, query: ViewQuery) -> None:

@@ -18,6 +18,7 @@ from pyspark.sql import SparkSession
 from cdc.config import Config
 from cdc.errors import HeadwaterError, RetryableError, UsageError, ViewError
 from cdc.kafka.broker import Broker
+from cdc.log_events import LogEvent
 from cdc.metrics.probes import Probes
 from jobs.generations.last_error import noted
 from jobs.generations.live_generation import Asked, Standing, standing
@@ -114,11 +115,11 @@ class ViewRun:
         try:
             with Broker(self._config.kafka.bootstrap_servers, self._config.kafka) as broker:
                 self._run(broker)
-            log.info("view_ended", view=self.name, batches=self._batches, rows=self._rows)
+            log.info(LogEvent.VIEW_ENDED, view=self.name, batches=self._batches, rows=self._rows)
         except Exception as error:
             self.error = translate(error, self.name)
             where = {"trace": found} if (found := trace(error)) else {}
-            log.error("view_stopped", view=self.name, error=str(self.error), **where)
+            log.error(LogEvent.VIEW_STOPPED, view=self.name, error=str(self.error), **where)
 
     def _run(self, broker: Broker) -> None:
         started, wait_s = False, self._config.apply.retry_s
@@ -139,7 +140,7 @@ class ViewRun:
                 raise ViewError(
                     f"view {self.name} is being built", f"run `headwater view rebuild {self.name}`"
                 )
-            log.info("view_waits_for_its_turn", view=self.name)
+            log.info(LogEvent.VIEW_WAITS_FOR_ITS_TURN, view=self.name)
             with turn(self._directory, "waits", math.inf, ends):
                 self._let_go.wait(self._stopping)
 
@@ -147,7 +148,7 @@ class ViewRun:
         line: dict[str, Any] = {} if holder is None else holder._asdict()
         if at_most_s < math.inf:
             line["at_most_s"] = at_most_s
-        log.warning("view_waits_for_another_process", view=self.name, **line)
+        log.warning(LogEvent.VIEW_WAITS_FOR_ANOTHER_PROCESS, view=self.name, **line)
 
     def _report(self, applied: Applied) -> None:
         self._batches += 1
@@ -174,7 +175,7 @@ class ViewRun:
                 except RetryableError as error:
                     if self._stopping.is_set() or not patience.left(self._group.batch):
                         raise
-                    log.warning("view_interrupted", view=self.name, error=str(error))
+                    log.warning(LogEvent.VIEW_INTERRUPTED, view=self.name, error=str(error))
                 if self._let_go.asked():  # who asks may build it in another store
                     return True
                 self._stopping.wait(_RESTART_S)
@@ -225,7 +226,7 @@ class ViewRun:
                 return asked
             if self._stopping.wait(_START_POLL_S):
                 return False
-        log.info("view_started", view=self.name)
+        log.info(LogEvent.VIEW_STARTED, view=self.name)
         return False
 
 
@@ -248,7 +249,7 @@ def report(applied: Applied) -> None:
         line["parked"] = applied.parked
     if counted.truncated is not None:
         line["truncated"] = counted.truncated.hex()
-    log.info("batch_applied", **line)
+    log.info(LogEvent.BATCH_APPLIED, **line)
 
 
 class Patience:

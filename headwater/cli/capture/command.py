@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from cdc.log_events import LogEvent
 from headwater.cli.common.context import config_path, configured
 
 if TYPE_CHECKING:
@@ -113,7 +114,7 @@ def _connected(config: Config, stopping: threading.Event) -> Capture | None:
             except RetryableError as error:
                 # No session was ever there, however long the attempt took.
                 pause_s = reconnect.after(error, 0.0, False, time.monotonic())
-                log.warning("reconnecting", reason=str(error), in_s=pause_s)
+                log.warning(LogEvent.RECONNECTING, reason=str(error), in_s=pause_s)
                 if not missing:
                     waiting.enter_context(probes_alone(config, missing))
                 missing[:] = [str(error)]
@@ -150,7 +151,7 @@ def _report(run: Capture, done: threading.Event) -> None:
         now = run.counters
         if now.records != before:
             log.info(
-                "captured",
+                LogEvent.CAPTURED,
                 records=now.records,
                 per_s=round((now.records - before) / _REPORT_S),
                 confirmed_lsn=format_lsn(now.confirmed),

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 import structlog
 
 from cdc.errors import HeadwaterError
+from cdc.log_events import LogEvent
 from headwater.cli.capture.snapshot_processes import SnapshotProcesses
 
 if TYPE_CHECKING:
@@ -54,11 +55,11 @@ class Listener:
                     self._signals.interrupted()
                     again = False
                 for answer in self._signals.look():
-                    log.info("signal", answer=answer)
+                    log.info(LogEvent.SIGNAL, answer=answer)
                 pause_s = _EVERY_S
             except Exception as error:  # a bug in here, too, must not make capture deaf
                 pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
-                log.warning("signals_unreadable", reason=_told(error), again_in_s=pause_s)
+                log.warning(LogEvent.SIGNALS_UNREADABLE, reason=_told(error), again_in_s=pause_s)
             self._snapshots.look()
 
     def _command(self, snapshot_id: int) -> list[str]:

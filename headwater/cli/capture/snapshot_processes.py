@@ -11,6 +11,8 @@ from typing import IO, Final
 
 import structlog
 
+from cdc.log_events import LogEvent
+
 AT_ONCE: Final = 2
 """Each reads the source with ``snapshot.workers`` sessions and takes 100 MB or more."""
 
@@ -79,6 +81,6 @@ class SnapshotProcesses:
             file.seek(0)
             said = file.read().decode(errors="replace").strip().splitlines()
         if child.returncode:
-            log.error("snapshot_failed", snapshot=snapshot_id, reason=said[-1:])
+            log.error(LogEvent.SNAPSHOT_FAILED, snapshot=snapshot_id, reason=said[-1:])
         else:
-            log.info("snapshot_complete", snapshot=snapshot_id)
+            log.info(LogEvent.SNAPSHOT_COMPLETE, snapshot=snapshot_id)

@@ -19,6 +19,7 @@ from pyspark.sql.types import StructType
 
 from cdc.config import Config, View
 from cdc.errors import HeadwaterError
+from cdc.log_events import LogEvent
 from cdc.source.errors import sqlstate
 from cdc.source.types import load_types
 from jobs.run.views.histories import LoadedHistory, opened_history
@@ -177,7 +178,7 @@ def load(
         of_rows = refused or sqlstate(error)[:2] in DATA_EXCEPTIONS
         if not of_rows:
             raise
-        log.warning("loaded_in_turns", view=generation.record.name, error=str(error))
+        log.warning(LogEvent.LOADED_IN_TURNS, view=generation.record.name, error=str(error))
     if generation.history is not None:
         return _load(conn, generation, store, told, divide, generation.parked_at_most)
     load_nothing(conn, generation, store)

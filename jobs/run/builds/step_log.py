@@ -8,6 +8,8 @@ from typing import Final
 
 import structlog
 
+from cdc.log_events import LogEvent
+
 log = structlog.get_logger("apply")
 _EVERY_S: Final = 2.0
 
@@ -17,7 +19,7 @@ class RowsLog:
     """Tells in the log how many rows a long step has done: the first time after two seconds of
     it, then once in two seconds."""
 
-    event: str
+    event: LogEvent
     _due: float = field(default_factory=lambda: time.monotonic() + _EVERY_S)
 
     def tell(self, rows: int, **of: object) -> None:
@@ -36,15 +38,15 @@ class Steps:
     lines: list[str] = field(default_factory=list)
     rows: int = 0
     expected: int = 0
-    _log: RowsLog = field(default_factory=lambda: RowsLog("view_loading"))
+    _log: RowsLog = field(default_factory=lambda: RowsLog(LogEvent.VIEW_LOADING))
 
     def step(self, line: str) -> None:
         """Something else is being done from now on."""
         self.rows = self.expected = 0
         self.lines.append(line)
         if self.view:
-            log.info("view_build", view=self.view, step=line)
-            self._log = RowsLog("view_loading")
+            log.info(LogEvent.VIEW_BUILD, view=self.view, step=line)
+            self._log = RowsLog(LogEvent.VIEW_LOADING)
 
     def reading(self, rows: int, expected: int = 0) -> None:
         """So many rows were done in this step."""

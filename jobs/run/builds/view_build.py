@@ -21,6 +21,7 @@ from pyspark.sql.types import StructType
 
 from cdc.config import View
 from cdc.errors import HeadwaterError, RetryableError
+from cdc.log_events import LogEvent
 from jobs.run.builds.builder import Declared, Generation, begin, load, opened
 from jobs.run.builds.generation_files import GenerationFiles, is_built_from
 from jobs.run.builds.parallel_load import divided
@@ -105,14 +106,14 @@ class ViewBuild:
                     self.error = error
                     if self._stopping.is_set():
                         return
-                    log.warning("build_interrupted", view=self.name, error=str(error))
+                    log.warning(LogEvent.BUILD_INTERRUPTED, view=self.name, error=str(error))
                     self.steps.step(f"tried again: {error}")
                     self._stopping.wait(_AGAIN_S)
             self.error = None
         except Exception as error:
             self.error = translate(error, self.name)
             where = {"trace": found} if (found := trace(error)) else {}
-            log.error("view_not_built", view=self.name, error=str(self.error), **where)
+            log.error(LogEvent.VIEW_NOT_BUILT, view=self.name, error=str(self.error), **where)
         finally:
             self.done = True
 
@@ -135,7 +136,7 @@ class ViewBuild:
             raise
         self._note(generation, began, live=True)
         self.steps.step(f"generation {generation.record.generation} is live")
-        log.info("view_built", **self.result)
+        log.info(LogEvent.VIEW_BUILT, **self.result)
 
     def _note(self, generation: Generation, began: float, live: bool) -> None:
         number = generation.record.generation

@@ -10,6 +10,7 @@ from typing import Final
 
 import structlog
 
+from cdc.log_events import LogEvent
 from jobs.batch.thresholds import ROWS_HERE
 from jobs.run.process_parts import Parts
 from jobs.state.mirrors.load_task import ready
@@ -40,4 +41,4 @@ class WorkerStart:
         try:
             numbers.mapInArrow(ready, "id bigint").collect()
         except Exception as error:  # who needs workers is told what is wrong with them
-            log.debug("workers_not_started", error=type(error).__name__)
+            log.debug(LogEvent.WORKERS_NOT_STARTED, error=type(error).__name__)

@@ -17,6 +17,7 @@ import structlog
 
 from cdc.config import View
 from cdc.errors import HeadwaterError, RetryableError
+from cdc.log_events import LogEvent
 from jobs.run.commands.actions import WORK
 from jobs.run.commands.work import Help, Work
 from jobs.run.process_parts import Parts
@@ -74,7 +75,7 @@ class _Order:
         except Exception as error:
             self.error = translate(error, view)
             where = {"trace": found} if (found := trace(error)) else {}
-            log.warning("command_failed", view=view, error=str(self.error), **where)
+            log.warning(LogEvent.COMMAND_FAILED, view=view, error=str(self.error), **where)
 
 
 class Orders:
@@ -117,7 +118,7 @@ class Orders:
             self._tell(conn, order)
 
     def _begin(self, conn: Connection, command: Command) -> None:
-        log.info("command_taken", kind=command.kind, view=command.view)
+        log.info(LogEvent.COMMAND_TAKEN, kind=command.kind, view=command.view)
         try:
             entry = self._views.claim(command.view, self._undeclared(command))
         except HeadwaterError as error:

@@ -6,6 +6,7 @@ import time
 
 import structlog
 
+from cdc.log_events import LogEvent
 from jobs.run.process_parts import Parts
 from jobs.run.stream.applied_batch import Applied
 from jobs.run.stream.batches import Batches
@@ -32,7 +33,7 @@ def by_tasks(parts: Parts, batches: Batches, batch: StreamBatch) -> Applied | No
     applied = batches.apply_staged(batch.begin, batch.end, answers, changes)
     if applied is not None:
         log.info(
-            "batch_staged",
+            LogEvent.BATCH_STAGED,
             batch=applied.progress.batch,
             records=applied.records,
             tasks=len(answers),

@@ -12,6 +12,7 @@ from typing import Final
 
 import structlog
 
+from cdc.log_events import LogEvent
 from jobs.run.tables.mirrored_tables import MirroredTables
 from jobs.run.views.generation_registry import GenerationRegistry
 from jobs.state.batch.stream_offsets import recreated_topics, remove_topics, stream_offsets
@@ -45,6 +46,6 @@ def leave_recreated(
             mark_stale(conn, held[label].id, _REASON)
             forget_table(conn, held[label].id)
         remove_topics(conn, topics)
-    log.warning("topics_recreated", tables=stale, then="their mirrors are filled anew")
+    log.warning(LogEvent.TOPICS_RECREATED, tables=stale, then="their mirrors are filled anew")
     generations.pass_over(stale)
     return True

@@ -7,6 +7,7 @@ from typing import TypeVar
 
 import structlog
 
+from cdc.log_events import LogEvent
 from jobs.run.views.generation_registry import GenerationRegistry
 from jobs.state.batch.key_marker import UnfoundKeysError
 
@@ -26,7 +27,7 @@ def without_unfound(
             return apply()
         except UnfoundKeysError as error:
             name = generations.known.name(error.view)  # "": somebody lets go of it already
-            log.warning("view_passed_over", view=name, error=str(error))
+            log.warning(LogEvent.VIEW_PASSED_OVER, view=name, error=str(error))
             with generations.changing():
                 generations.known.pass_over(error.view, error)
             passed()

@@ -14,6 +14,7 @@ import structlog
 
 from cdc.errors import HeadwaterError
 from cdc.kafka.broker import Offsets
+from cdc.log_events import LogEvent
 from cdc.topics import schemas_topic
 from jobs.run.stream.applied_batch import Applied
 from jobs.run.stream.batches import Batches
@@ -85,7 +86,7 @@ class AlteredTables:
             found = self.tables.read_types(conn)
             self.generations.pass_over(found.stale.keys() | found.relabelled)
         log.warning(
-            "types_read",
+            LogEvent.TYPES_READ,
             changed=found.changed,
             relabelled=sorted(found.relabelled),
             stale={label: one.reason for label, one in sorted(found.stale.items())},
@@ -97,7 +98,7 @@ class AlteredTables:
         with self.changing() as conn:
             self.tables.leave(conn, dict.fromkeys(labels, Refill(reason)))
             self.generations.pass_over(labels)
-        log.warning("mirrors_left", tables=sorted(labels), reason=reason)
+        log.warning(LogEvent.MIRRORS_LEFT, tables=sorted(labels), reason=reason)
         self.opened()
 
     def look_at_versions(self, conn: Connection) -> None:
@@ -123,7 +124,7 @@ class AlteredTables:
             enums = noted_enums(conn)  # also those that no mirror has now: the next one may
             renamed = self._session.ask(partial(any_renamed, enums)) if enums else False
         except HeadwaterError as error:
-            log.debug("source_not_asked", error=str(error))
+            log.debug(LogEvent.SOURCE_NOT_ASKED, error=str(error))
             return False
         if renamed:
             self.read_types()

@@ -15,6 +15,7 @@ from typing import Final
 from cdc.config import Config
 from cdc.errors import ViewError
 from cdc.kafka.broker import Broker
+from cdc.log_events import LogEvent
 from cdc.source import postgres as source_postgres
 from cdc.source.types import load_types
 from cdc.topics import table_topic
@@ -173,7 +174,7 @@ class MirroredTables:
         ids = self.broker.topic_ids(list(topics.values()))  # before the offsets, which are theirs
         ends = self.broker.end_offsets(list(topics.values()))
 
-        told = RowsLog("mirror_filling")
+        told = RowsLog(LogEvent.MIRROR_FILLING)
 
         def read(label: str, rows: int) -> None:
             told.tell(rows, table=label)

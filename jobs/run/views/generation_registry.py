@@ -15,6 +15,7 @@ import structlog
 
 from cdc.config import View
 from cdc.errors import HeadwaterError, RetryableError
+from cdc.log_events import LogEvent
 from jobs.run.builds.builder import Declared, Generation, make_up, opened
 from jobs.run.process_parts import Parts
 from jobs.run.stream.applied_batch import Applied
@@ -120,7 +121,7 @@ class GenerationRegistry:
             if missing:
                 self._tables.described(conn, missing)  # what cannot be is refused before it is read
                 for done in self._tables.fill(conn, missing):
-                    log.info("mirror_filled", table=done.table.label, rows=done.rows,
+                    log.info(LogEvent.MIRROR_FILLED, table=done.table.label, rows=done.rows,
                              seconds=round(done.seconds, 3))  # fmt: skip
                 with self.changing():
                     pass
@@ -135,7 +136,7 @@ class GenerationRegistry:
         try:
             ahead = self._tables.ahead(conn, labels)
         except RetryableError as error:
-            log.warning("source_not_asked", tables=labels, error=str(error))
+            log.warning(LogEvent.SOURCE_NOT_ASKED, tables=labels, error=str(error))
             return
         if not ahead:
             return
@@ -154,10 +155,10 @@ class GenerationRegistry:
         more, stale = set(), set()
         for label, one in found.items():
             if isinstance(one, Refill):
-                log.warning("table_altered", table=label, mirror="stale", reason=one.reason)
+                log.warning(LogEvent.TABLE_ALTERED, table=label, mirror="stale", reason=one.reason)
                 stale.add(label)
                 continue
-            log.info("table_altered", table=label, mirror="followed")
+            log.info(LogEvent.TABLE_ALTERED, table=label, mirror="followed")
             if has_only_more(before[label].table, one):
                 more.add(label)
         self.pass_over(stale)
@@ -242,7 +243,7 @@ class GenerationRegistry:
             try:
                 again = self._opened_again(conn, one)
             except HeadwaterError as error:  # whoever keeps it finds the same, and tells
-                log.warning("history_not_followed", view=one.record.name, error=str(error))
+                log.warning(LogEvent.HISTORY_NOT_FOLLOWED, view=one.record.name, error=str(error))
                 continue
             self.known.know(again)
 

@@ -18,6 +18,7 @@ import structlog
 
 from cdc.errors import RetryableError
 from cdc.kafka.broker import Broker, Offsets
+from cdc.log_events import LogEvent
 from cdc.topics import view_group
 from jobs.without_mirrors.group_offsets import AGAIN_S
 
@@ -121,7 +122,7 @@ class GroupOffsets:
                 self.broker.commit_group(view.group, mine)
             except RetryableError as error:
                 if view.refused != str(error):
-                    log.warning("offsets_not_committed", group=view.group, error=str(error))
+                    log.warning(LogEvent.OFFSETS_NOT_COMMITTED, group=view.group, error=str(error))
                 view.refused = str(error)
                 if self.clock() > began + _PATIENCE_S:  # Kafka is away: so long for each
                     return

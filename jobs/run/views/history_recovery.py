@@ -6,6 +6,7 @@ import structlog
 
 from cdc.config import Config, View
 from cdc.errors import HeadwaterError, UsageError
+from cdc.log_events import LogEvent
 from jobs.generations.generation_record import Generation as Recorded
 from jobs.run.builds.builder import Declared, begin
 from jobs.run.builds.generation_files import GenerationFiles
@@ -57,7 +58,7 @@ def _adopted(
         plan = planned(generations.as_they_are, state, name, built)
         record = begin(state, declared, live.number, plan, relation_of)
         note_paused(state, record.id)
-    log.warning("history_goes_on", view=name, generation=live.number,
+    log.warning(LogEvent.HISTORY_GOES_ON, view=name, generation=live.number,
                 then="rows that differ are read again")  # fmt: skip
     return record._replace(state=PAUSED)
 
@@ -84,7 +85,7 @@ class OtherHistories:
                     self._collect(conn, name, view)
             except HeadwaterError as error:  # tried again: each change passes but once
                 if self._told.get(name) != str(error):
-                    log.warning("history_not_collected", view=name, error=str(error))
+                    log.warning(LogEvent.HISTORY_NOT_COLLECTED, view=name, error=str(error))
                 self._told[name] = str(error)
                 continue
             self._collected.add(name)

@@ -14,6 +14,7 @@ from typing import Final
 import structlog
 
 from cdc.errors import HeadwaterError, RetryableError
+from cdc.log_events import LogEvent
 from jobs.batch.key_sample import LOGGED, spread
 from jobs.run.stream.applied_batch import Applied
 from jobs.run.views.group_offsets import GroupOffsets
@@ -70,7 +71,7 @@ class Turns:
         with self._lock:
             told = self._told.setdefault(view, _Told())
             if told.error is not None:
-                log.info("view_goes_on", view=self._name(view))
+                log.info(LogEvent.VIEW_GOES_ON, view=self._name(view))
                 told.error = None
             now_us = self._now() * 1_000_000
             done = [at for batch, at in told.waiting if batch <= turn.reached]
@@ -81,7 +82,7 @@ class Turns:
             told.seconds += turn.seconds
             if turn.parked:
                 name = self._name(view)
-                log.error("keys_parked", view=name, keys=turn.parked, cause=turn.cause)
+                log.error(LogEvent.KEYS_PARKED, view=name, keys=turn.parked, cause=turn.cause)
             self._say_if_due(view, told)
 
     def tell(self) -> None:
@@ -96,8 +97,10 @@ class Turns:
         with self._lock:
             told = self._told.setdefault(view, _Told())
             if str(told.error) != str(error):
-                event = "view_interrupted" if isinstance(error, RetryableError) else "view_stopped"
-                log.warning(event, view=name, error=str(error))
+                if isinstance(error, RetryableError):
+                    log.warning(LogEvent.VIEW_INTERRUPTED, view=name, error=str(error))
+                else:
+                    log.error(LogEvent.VIEW_STOPPED, view=name, error=str(error))
             told.error = error
 
     def error(self, view: int) -> HeadwaterError | None:
@@ -121,7 +124,7 @@ class Turns:
             return
         line: dict[str, object] = {"parked": told.parked} if told.parked else {}
         log.info(
-            "rows_applied",
+            LogEvent.ROWS_APPLIED,
             view=self._name(view),
             rows=told.rows,
             turns=told.turns,

@@ -11,6 +11,7 @@ import structlog
 
 from cdc.config import View
 from cdc.errors import HeadwaterError, RetryableError
+from cdc.log_events import LogEvent
 from jobs.generations.view_locks import turn
 from jobs.run.builds.builder import Generation
 from jobs.run.builds.view_build import ViewBuild
@@ -74,8 +75,8 @@ class ViewEntry:
             self.since = now
         if str(self.error) != str(fault):
             if isinstance(fault, RetryableError):
-                log.warning("view_interrupted", view=self.name, error=str(fault))
+                log.warning(LogEvent.VIEW_INTERRUPTED, view=self.name, error=str(fault))
             else:
                 where = {"trace": found} if (found := trace(error)) else {}
-                log.error("view_stopped", view=self.name, error=str(fault), **where)
+                log.error(LogEvent.VIEW_STOPPED, view=self.name, error=str(fault), **where)
         self.error, self.due = fault, now + wait_s

@@ -13,6 +13,7 @@ import structlog
 
 from cdc.config import View
 from cdc.errors import ConfigError, HeadwaterError, RetryableError, UsageError
+from cdc.log_events import LogEvent
 from jobs.generations.declaration import tell_kept
 from jobs.run.builds.builder import Generation
 from jobs.run.builds.generation_files import GenerationFiles, is_built_from
@@ -52,7 +53,7 @@ class ViewRegistry:
         try:
             wanted = self._parts.declared()
         except ConfigError as error:
-            log.warning("configuration_not_read", error=str(error))
+            log.warning(LogEvent.CONFIGURATION_NOT_READ, error=str(error))
             return
         for one in [one for name, one in self._views.items() if name not in wanted]:
             if not one.ordered:
@@ -243,7 +244,7 @@ class ViewRegistry:
             one.missed = one.live.record.state == PAUSED
             self.generations.shown(one.live)
         self._keep(conn, one)
-        log.info("view_started", view=one.name, generation=one.live.record.generation)
+        log.info(LogEvent.VIEW_STARTED, view=one.name, generation=one.live.record.generation)
 
     def _keep(self, conn: Connection, one: ViewEntry) -> None:
         assert one.live is not None, "only what is live is kept so"
@@ -286,7 +287,7 @@ class ViewRegistry:
         one.held.close()
         if one.told and one.told[1]:
             note_unbuilt(conn, one.name, "")
-        log.info("view_let_go", view=one.name)
+        log.info(LogEvent.VIEW_LET_GO, view=one.name)
 
     def _hold(self, one: ViewEntry) -> None:
         one.hold(self._parts.directory(one.name), self._parts.config.apply.retry_s)

@@ -13,6 +13,8 @@ from dataclasses import dataclass, field
 
 import structlog
 
+from cdc.log_events import LogEvent
+
 VACUUM_S = 24 * 3600.0
 """A vacuum lists every file there is: once a day is enough, and the first batches of a process."""
 
@@ -46,17 +48,17 @@ class Upkeep:
         try:
             fewer = self.compact()
             if fewer > 0:
-                self._tell("table_compacted", began, fewer=fewer)
+                self._tell(LogEvent.TABLE_COMPACTED, began, fewer=fewer)
             began = self.clock()
             if self._vacuumed is None or began - self._vacuumed >= self.vacuum_s:
                 self.vacuum()
                 self._vacuumed = began
-                self._tell("table_vacuumed", began)
+                self._tell(LogEvent.TABLE_VACUUMED, began)
         except Exception as error:  # the batch is applied, whatever becomes of its files
             log.warning(
-                "upkeep_failed", view=self.view, table=self.table, cause=type(error).__name__
+                LogEvent.UPKEEP_FAILED, view=self.view, table=self.table, cause=type(error).__name__
             )
 
-    def _tell(self, event: str, began: float, **facts: int) -> None:
+    def _tell(self, event: LogEvent, began: float, **facts: int) -> None:
         seconds = round(self.clock() - began, 3)
         log.info(event, view=self.view, table=self.table, seconds=seconds, **facts)

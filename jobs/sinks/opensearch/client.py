@@ -17,6 +17,7 @@ from urllib3.exceptions import InsecureRequestWarning
 
 from cdc.config import OpenSearch
 from cdc.errors import RetryableError, SinkError, ViewError
+from cdc.log_events import LogEvent
 from cdc.secret_values import latest
 from cdc.tls import certificates, client_context
 from jobs.sinks.batch_writer import until
@@ -172,7 +173,7 @@ def _client(
     ``Server.call`` decides that."""
     encrypted = url.startswith("https:")
     if encrypted and not verify_certs:
-        log.warning("certificates_are_not_verified", store=urlsplit(url).hostname)
+        log.warning(LogEvent.CERTIFICATES_ARE_NOT_VERIFIED, store=urlsplit(url).hostname)
         warnings.simplefilter("ignore", InsecureRequestWarning)  # the same, for each request
     context = client_context(authorities, verified=verify_certs) if encrypted else None
     return opensearchpy.OpenSearch(

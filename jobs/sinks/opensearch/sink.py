@@ -29,6 +29,7 @@ from pyspark.sql.types import StructType
 
 from cdc.config import OpenSearch, View
 from cdc.errors import ViewError
+from cdc.log_events import LogEvent
 from cdc.lsn import Position
 from jobs.sinks.batch_writer import write_documents
 from jobs.sinks.contract import COMMIT_LSN, ORDINAL, Batch, ViewRow
@@ -138,7 +139,7 @@ class OpenSearchSink:
         wanted = declaration(self._declared)
         if meta.get("declared", declaration(None)) != wanted:
             log.warning(
-                "index_kept_as_it_was_built",
+                LogEvent.INDEX_KEPT_AS_IT_WAS_BUILT,
                 view=self._view,
                 index=self._index,
                 reason="its mapping or settings were declared otherwise",

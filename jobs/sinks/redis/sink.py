@@ -27,6 +27,7 @@ from pyspark.sql.types import StructType
 
 from cdc.config import Redis, View
 from cdc.errors import SinkError, ViewError
+from cdc.log_events import LogEvent
 from cdc.lsn import Position
 from cdc.tls import certificates
 from jobs.sinks.batch_writer import write_documents
@@ -142,7 +143,9 @@ class RedisSink:
             stored = columns_from_json(held[b"columns"].decode())
             self._shape = remembered(held.get(b"shape"))
             if self._shape != self._declared:
-                log.warning("rows_kept_as_they_were_built", view=self._view, rows=self._prefix)
+                log.warning(
+                    LogEvent.ROWS_KEPT_AS_THEY_WERE_BUILT, view=self._view, rows=self._prefix
+                )
         else:
             check(self._view, self._shape, columns)
         whole = evolved_documents(self._view, stored, columns, key, self._made_anew)

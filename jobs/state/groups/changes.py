@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 import psycopg
 import structlog
 
+from cdc.log_events import LogEvent
 from jobs.state.groups.sums import GroupSums
 from jobs.state.groups.tables import UNKNOWN, drop_group_table, is_of_data
 from jobs.state.server.connection import Connection, translated
@@ -62,7 +63,7 @@ class GroupChanges:
                 drop_group_table(conn, self.view.id)
                 if error.sqlstate == UNKNOWN:  # it was dropped before
                     return
-                log.info("groups_not_kept", view=self.view.name, sqlstate=error.sqlstate)
+                log.info(LogEvent.GROUPS_NOT_KEPT, view=self.view.name, sqlstate=error.sqlstate)
 
     def _direct(self, conn: Connection, tables: frozenset[str]) -> None:
         plan = self.sums.plan

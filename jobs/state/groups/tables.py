@@ -16,6 +16,7 @@ from typing import Any, Final
 import psycopg
 import structlog
 
+from cdc.log_events import LogEvent
 from jobs.state.groups.sums import ADDED, BUILT, GROUP_SCHEMA, GroupSums
 from jobs.state.server.connection import Connection, translated
 from jobs.state.views.view_generation import ViewGeneration
@@ -190,10 +191,10 @@ def fill_groups(conn: Connection, view: ViewGeneration, again: bool = False) -> 
             if not is_of_data(error):
                 raise
             drop_group_table(conn, view.id)
-            log.info("groups_not_kept", view=view.name, sqlstate=error.sqlstate)
+            log.info(LogEvent.GROUPS_NOT_KEPT, view=view.name, sqlstate=error.sqlstate)
             return False
     if again:
-        log.info("groups_made_anew", view=view.name)
+        log.info(LogEvent.GROUPS_MADE_ANEW, view=view.name)
     return True
 
 

@@ -15,6 +15,7 @@ from typing import Any, Final, TypeVar
 import psycopg
 import structlog
 
+from cdc.log_events import LogEvent
 from jobs.state.batch.mirror_batch import is_of_data
 from jobs.state.dead_letters.parked_keys import too_many_parked
 from jobs.state.histories.queue import History
@@ -74,7 +75,7 @@ class HistoryRows:
         for first in range(0, end, _STRETCH):
             yield from self._stretch(first, min(first + _STRETCH, end))
         if self.left_out:
-            log.warning("history_rows_left_out", view=self.history.view.name,
+            log.warning(LogEvent.HISTORY_ROWS_LEFT_OUT, view=self.history.view.name,
                         rows=len(self.left_out), cause=self._cause)  # fmt: skip
 
     def _stretch(self, first: int, end: int) -> Iterator[list[Row]]:

@@ -24,6 +24,7 @@ from pyspark.sql import functions as F
 from cdc.errors import ViewError
 from cdc.events.codes import DELETE, TRUNCATE
 from cdc.kafka.broker import Offsets
+from cdc.log_events import LogEvent
 from cdc.lsn import Position
 from jobs.sinks.row_errors import UNKNOWN
 from jobs.without_mirrors.dead_letters.bisection import Poison
@@ -171,7 +172,7 @@ class Parking:
             first = min(causes.items())
             parked = len({one.owner or one.id for one in fresh})
             line = {"view": self._view, "keys": parked, "record": first[0], "cause": first[1]}
-            log.error("keys_parked", **line, parked=self.parked)
+            log.error(LogEvent.KEYS_PARKED, **line, parked=self.parked)
 
     def _of_keys(
         self, records: DataFrame, batch: ParkedBatch, hit: Sequence[Row], causes: Mapping[str, str]
@@ -236,7 +237,7 @@ class Parking:
             self._letters.settle(over)
             self._box.settle(over, self.parked)
             keys = len(set(over.values()))
-            log.info("keys_unparked", view=self._view, keys=keys, parked=self.parked)
+            log.info(LogEvent.KEYS_UNPARKED, view=self._view, keys=keys, parked=self.parked)
 
     def _write(self, letters: Iterable[Letter]) -> None:
         known = self._letters.open.keys() | self._letters.settled
