@@ -98,6 +98,26 @@ def test_one_pod_each_that_ends_before_the_next_and_has_time_to() -> None:
     assert schema["apply"]["properties"][grace]["minimum"] > spark_s
 
 
+def test_a_drained_node_takes_one_pod_and_each_is_scraped() -> None:
+    found = resources({**MINIMAL, **EVERYTHING})
+    for kind, part in (("Deployment", "capture"), ("StatefulSet", "apply")):
+        name = f"shop-headwater-{part}"
+        labels = found[kind, name]["spec"]["template"]["metadata"]["labels"]
+        budget = found["PodDisruptionBudget", name]["spec"]
+        assert budget["maxUnavailable"] == 1
+        assert budget["selector"]["matchLabels"].items() <= labels.items()
+    monitor = found["ServiceMonitor", "shop-headwater"]
+    assert monitor["metadata"]["labels"]["release"] == "prometheus"
+    selector = monitor["spec"]["selector"]["matchLabels"].items()
+    (endpoint,) = monitor["spec"]["endpoints"]
+    services = [one for (kind, _), one in found.items() if kind == "Service"]
+    scraped = [one for one in services if selector <= one["metadata"]["labels"].items()]
+    ports = [port for one in scraped for port in one["spec"]["ports"]]
+    assert [port["name"] for port in ports if port["name"] == endpoint["port"]] == ["metrics"] * 2
+    pods = [one["spec"]["selector"]["app.kubernetes.io/component"] for one in scraped]
+    assert sorted(pods) == ["apply", "capture"]
+
+
 def test_liveness_and_readiness_ask_different_questions_at_the_port_that_is_served() -> None:
     values = {**MINIMAL, "capture": {"port": 9001}, "apply": {"port": 9002}}
     found = resources(values)

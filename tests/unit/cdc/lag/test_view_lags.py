@@ -27,6 +27,26 @@ def test_ten_views_cost_a_look_at_the_topics_that_they_share() -> None:
     assert log.turns == 2, "views stand at two offsets"
 
 
+def test_a_view_that_works_meanwhile_is_never_ahead_of_the_ends(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    log = LogInMemory()
+    log.change(50)
+    log.apply("v", 1)
+    end_offsets = log.end_offsets
+
+    def meanwhile(topics: Sequence[str]) -> Offsets:
+        ends = end_offsets(topics)
+        log.change(60)
+        log.apply("v", 2)
+        return ends
+
+    monkeypatch.setattr(log, "end_offsets", meanwhile)
+    (found,), errors = view_lags(log, {"v": [TABLE]}, Moment(100, 90, 0.0))
+    assert not errors
+    assert (found.committed, found.end, found.behind_records) == (1, 1, 0)
+
+
 def test_a_topic_that_lacks_or_holds_something_else_hides_no_other_view() -> None:
     log = LogInMemory()
     log.change(50)
