@@ -13,7 +13,7 @@ import json
 import os
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, closing
+from contextlib import ExitStack, closing, contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
@@ -235,7 +235,21 @@ def test_a_snapshot_that_would_outlive_the_slot_does_not_start(shop: Shop) -> No
     assert done.returncode == 0, "without a rate nobody knows how long it takes"
 
 
-@pytest.mark.timeout(300)
+@contextmanager
+def followed(shop: Shop) -> Iterator[None]:
+    """What the pages say of a lost slot, a view that has stopped, and an apply that is gone."""
+    deployment = shop.deployment
+    done = deployment.run("init", "--again")
+    assert done.returncode == 0, done.stderr
+    deployment.extra = deployment.extra.replace(VIEWS["notes"], "select id, filler from items")
+    deployment.write()
+    with deployment.running("capture"), deployment.running("apply", "--json"):
+        done = deployment.run("view", "rebuild", shop.view("notes"))
+        assert done.returncode == 0, done.stderr
+        yield
+
+
+@pytest.mark.timeout(480)
 def test_a_capture_that_does_nothing_and_one_that_is_killed(shop: Shop) -> None:
     with shop.frozen("capture") as began:
         shop.fires("HW001", began + 3 * HEARTBEAT_S)
@@ -248,9 +262,13 @@ def test_a_capture_that_does_nothing_and_one_that_is_killed(shop: Shop) -> None:
         held = time.time()
         shop.fires("HW006", held)
         shop.fires("HW004", held)
+    shop.recovers("HW001", "HW004", "HW006")
     shop.processes["capture"].kill()
     killed = time.time()
     shop.fires("HW002", killed)
+    with shop.deployment.running("capture") as again:
+        shop.recovers("HW002")
+        again.kill()
     shop.deployment.execute(f"select pg_drop_replication_slot('headwater_{shop.deployment.name}')")
     dropped = time.time()
     shop.fires("HW005", dropped)
@@ -263,4 +281,8 @@ def test_a_capture_that_does_nothing_and_one_that_is_killed(shop: Shop) -> None:
     assert "HW011" in {one["data"]["code"] for one in shop.received}, "it has held for 30 s"
     shop.processes["apply"].kill()
     shop.fires("HW013", time.time())
+    with followed(shop):
+        shop.recovers("HW005", "HW011", "HW013")
+        done = shop.deployment.run("verify", shop.view("share"), shop.view("notes"))
+        assert done.returncode == 0, done.stdout + done.stderr
     print("\nseconds from condition to pending:", json.dumps(shop.times, default=float))

@@ -78,6 +78,10 @@ class Shop:
         """Nothing is wrong, and no alarm fires."""
         wait_until(lambda: not self.alarmed(), "all alarms to end")
 
+    def recovers(self, *codes: str) -> None:
+        """These alarms end."""
+        wait_until(lambda: not self.alarmed() & {*codes}, f"{', '.join(codes)} to end", SEEN_S)
+
     def alarmed(self) -> set[str]:
         return set(self.prometheus.alerts()) - {RESTLESS}
 
