@@ -19,7 +19,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from cdc.errors import ViewError
 from cdc.kafka.broker import Offsets
@@ -29,6 +29,9 @@ from jobs.spark.checkpoint import batch_offsets
 from jobs.state.server.private_folder import private_folder
 from views.parse.definition import ViewDefinition
 from views.spark.generation_names import Naming
+
+CHECKPOINT: Final = "checkpoint"
+"""Spark's own folder below a generation's."""
 
 
 class Beginning(NamedTuple):
@@ -74,7 +77,7 @@ class ViewState:
 
     @property
     def checkpoint(self) -> Path:
-        return self.directory / "checkpoint"
+        return self.directory / CHECKPOINT
 
     @property
     def mirrors(self) -> Path:
@@ -200,7 +203,7 @@ def state_directory(directory: Path, number: int) -> Path:
 
 def is_begun(directory: Path) -> bool:
     """Whether a generation was ever applied: what it holds depends on what was declared."""
-    return (directory / "checkpoint").is_dir()
+    return (directory / CHECKPOINT).is_dir()
 
 
 def generation_id(directory: Path) -> str | None:

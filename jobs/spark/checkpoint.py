@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from cdc.errors import ViewError
-from cdc.kafka.broker import Offsets
+from cdc.kafka.broker import Offsets, Place
 from jobs.batch.thresholds import FEW_ROWS
 
 
@@ -60,6 +60,21 @@ def batch_offsets(checkpoint: Path, number: int) -> Offsets:
         topic: {int(partition): offset for partition, offset in ends.items()}
         for topic, ends in found.items()
     }
+
+
+def batch_with(checkpoint: Path, place: Place, offset: int) -> tuple[int, float] | None:
+    """The committed batch that had a record, and when it was committed, in seconds since 1970; None
+    if none has, or Spark does not keep it any more."""
+    topic, partition = place
+    found = None
+    try:
+        for number in sorted(_numbers(checkpoint / "commits"), reverse=True):
+            if batch_offsets(checkpoint, number).get(topic, {}).get(partition, 0) <= offset:
+                return found
+            found = number, (checkpoint / "commits" / str(number)).stat().st_mtime
+    except (ViewError, OSError):
+        return None  # Spark has just removed it
+    return found if found is not None and found[0] == 0 else None
 
 
 def records_between(begin: Offsets, end: Offsets) -> int:

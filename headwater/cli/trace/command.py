@@ -41,9 +41,9 @@ def trace(
     """Show where one row of a table is: its last changes in Kafka, and which views have them.
 
     For each change: the operation, when it was committed, its LSN, its place in Kafka and how long
-    capture took. For each view of the table: whether it has applied the newest change, and if not,
-    what it waits for; the row in its store, if the view's key is the table's. Values of the row
-    are not shown, only keys.
+    capture took. For each view of the table: whether it has applied the newest change, in which
+    batch and when, and if not, what it waits for; the row in its store, if the view's key is the
+    table's, and the batch after which it was made. Values of the row are not shown, only keys.
 
     The search begins at the end of the topic and stops at --records or --since; the output says
     how far it looked. A key is as in `headwater dead-letters list`.

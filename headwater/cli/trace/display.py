@@ -13,7 +13,7 @@ from cdc.lsn import format_lsn
 from headwater.cli.common.format import age
 from headwater.cli.common.records import key_text, plain
 from headwater.cli.trace.changes import Change, KeyLog
-from headwater.cli.trace.way import OfView, Way
+from headwater.cli.trace.way import Batch, OfView, Way
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -49,15 +49,21 @@ def _view_document(one: OfView) -> dict[str, Any]:
         "waits_for": one.waits or None,
         "last_applied_s": one.moved_s,
         "behind_s": round(one.lag_s, 3),
+        "batch": _batch_document(one.batch),
         "row": None
         if row is None
         else {
             "key": row.key,
             "present": position is not None,
             "version_lsn": format_lsn(position.commit_lsn) if position else None,
+            "batch": _batch_document(row.batch),
         },
         "row_not_checked": one.unseen or None,
     }
+
+
+def _batch_document(batch: Batch | None) -> dict[str, Any] | None:
+    return None if batch is None else {"number": batch.number, "applied_s": round(batch.at_s, 3)}
 
 
 def show(found: Way, console: Console) -> None:
@@ -80,15 +86,19 @@ def show(found: Way, console: Console) -> None:
 def _changes(log: KeyLog) -> Table:
     grid = Table("change", "committed (UTC)", "LSN", "offset", "in Kafka after")
     for one in log.changes:
-        at = datetime.fromtimestamp(one.committed_s, UTC)
         grid.add_row(
             _OPS.get(one.op, one.op),
-            f"{at:%Y-%m-%d %H:%M:%S}.{at.microsecond // 1000:03}",
+            _moment(one.committed_s),
             format_lsn(one.lsn),
             f"{one.offset:,}",
             _delay(one),
         )
     return grid
+
+
+def _moment(seconds: float) -> str:
+    at = datetime.fromtimestamp(seconds, UTC)
+    return f"{at:%Y-%m-%d %H:%M:%S}.{at.microsecond // 1000:03}"
 
 
 def _delay(one: Change) -> str:
@@ -98,7 +108,7 @@ def _delay(one: Change) -> str:
 
 
 def _views(found: Way) -> Table:
-    grid = Table("view", "newest change", "row in the store")
+    grid = Table("view", "newest change", "in batch", "row in the store")
     for one in found.views:
         state = Text("nothing to apply" if one.applied is None else "applied", "green")
         if one.applied is False:
@@ -107,7 +117,7 @@ def _views(found: Way) -> Table:
             state.append(f": waits: {plain(one.waits)}", "red")
         elif one.applied and one.moved_s:
             state.append(f", last moved {age(time.time() - one.moved_s)} ago")
-        grid.add_row(one.view, state, _row(one))
+        grid.add_row(one.view, state, _at(one.batch), _row(one))
     return grid
 
 
@@ -117,7 +127,12 @@ def _row(one: OfView) -> Text:
     position = one.stored.position
     if position is None:
         return Text("none")
-    return Text(f"present, version {format_lsn(position.commit_lsn)}")
+    made = f", made after batch {one.stored.batch.number:,}" if one.stored.batch else ""
+    return Text(f"present, version {format_lsn(position.commit_lsn)}{made}")
+
+
+def _at(batch: Batch | None) -> str:
+    return "-" if batch is None else f"{batch.number:,} at {_moment(batch.at_s)}"
 
 
 def _searched(log: KeyLog) -> str:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from contextlib import ExitStack, closing
+from contextlib import closing
+from pathlib import Path
 from typing import NamedTuple
 
 from cdc.config import Config
@@ -18,8 +19,13 @@ from headwater.cli.trace.changes import Change, KeyLog, key_log
 from headwater.cli.trace.row_key import RowKey, row_key
 from headwater.cli.verify.state_views import Described, described, stored
 from headwater.lag.watch import LagWatch
+from jobs.generations.generation_record import read_generations
+from jobs.generations.view_state import CHECKPOINT, state_directory, view_directory
 from jobs.sinks.key_names import plain_key
+from jobs.spark.checkpoint import batch_with as committed_with
+from jobs.state.batch.stream_offsets import batch_at, batch_with
 from jobs.state.dead_letters.parked_keys import parked_keys
+from jobs.state.server.connection import Connection
 from jobs.state.views.generation_keys import live_record
 from jobs.state.views.view_columns import spark_columns
 from jobs.state.views.view_names import read_names
@@ -29,17 +35,28 @@ from verification.key_walk import has_plain_key
 from verification.view_facts import is_kept_by_state, view_facts
 
 
+class Batch(NamedTuple):
+    """A batch of the process that applies a view, and when it was done, in seconds since 1970: of
+    a view over mirrors when these had it, of one without when the store had."""
+
+    number: int
+    at_s: float
+
+
 class Stored(NamedTuple):
-    """The row in a store; ``position`` is the version that was written, None if there is none."""
+    """The row in a store; ``position`` is the version that was written, None if there is none, and
+    ``batch`` the one after which it was made, if that is remembered."""
 
     key: dict[str, str]
     position: Position | None
+    batch: Batch | None
 
 
 class OfView(NamedTuple):
     """``applied``: whether the view has the newest change, None if there is none. ``waits`` says
-    for what, "" if for nothing. ``at`` is the next offset that it applies. ``stored`` is None where
-    the row was not checked: ``unseen`` says why."""
+    for what, "" if for nothing. ``at`` is the next offset that it applies. ``batch`` had the newest
+    change, None if none has, or it is not remembered. ``stored`` is None where the row was not
+    checked: ``unseen`` says why."""
 
     view: str
     store: str
@@ -48,6 +65,7 @@ class OfView(NamedTuple):
     moved_s: float | None
     lag_s: float
     waits: str
+    batch: Batch | None
     stored: Stored | None
     unseen: str
 
@@ -107,11 +125,17 @@ def _of_view(
     commit = broker.commits(view_group(view), [key.topic]).get((key.topic, partition))
     at = commit.offset if commit else None
     applied = None if newest is None else at is not None and at > newest.offset
-    waits, row, unseen = "", None, ""
+    place = key.topic, partition
+    waits, batch, row, unseen = "", None, None, ""
     try:
         if is_kept_by_state(config, view):
-            row, waits, unseen = _in_state(config, view, key)
+            with state_session(config) as conn:
+                if conn is not None and newest is not None:
+                    batch = _batch(batch_with(conn, place, newest.offset))
+                row, waits, unseen = _in_state(config, conn, view, key)
         else:
+            if newest is not None:
+                batch = _batch(committed_with(_checkpoint(config, view), place, newest.offset))
             letters = waiting(config, broker, view).keys
             owners = [o for o in letters if (o.topic, o.key) == (key.topic, key.event)]
             waits = _parked(letters[owners[0]][0].cause) if owners else ""
@@ -124,27 +148,39 @@ def _of_view(
         waits = waits or f"{(newest.offset - (at or 0)) if newest else 0:,} records before it"
     lag_s, moved_s = (report.lag_s, report.moved_s) if report else (0.0, None)
     store = config.views[view].store
-    return OfView(view, store, at, applied, moved_s, lag_s, waits, row, unseen)
+    return OfView(view, store, at, applied, moved_s, lag_s, waits, batch, row, unseen)
 
 
-def _in_state(config: Config, view: str, key: RowKey) -> tuple[Stored | None, str, str]:
+def _batch(found: tuple[int, float] | None) -> Batch | None:
+    return None if found is None else Batch(*found)
+
+
+def _checkpoint(config: Config, view: str) -> Path:
+    """That of the generation which readers see."""
+    directory = view_directory(config.apply.state, config.source.name, view)
+    return state_directory(directory, read_generations(directory).live_number) / CHECKPOINT
+
+
+def _in_state(
+    config: Config, conn: Connection | None, view: str, key: RowKey
+) -> tuple[Stored | None, str, str]:
     """The row, what it waits for, and why it was not checked."""
-    with ExitStack() as stack:
-        conn = stack.enter_context(state_session(config))
-        record = None if conn is None else live_record(conn, config, view)
-        known = {} if conn is None or record is None else read_names(conn, record.id)
-        found = described(config, view, record, known)
-        of = found.view
-        if not of.row_key or not set(of.row_key) <= key.texts.keys():
-            return None, "", "no row of this view comes from this row alone"
-        own = {name: key.texts[column] for name, column in zip(of.key, of.row_key, strict=True)}
-        waits = ""
-        if conn is not None and record is not None:
-            parked = {one.key: one.cause for one in parked_keys(conn, record.id)}
-            cause = parked.get(tuple(own.values()))
-            waits = "" if cause is None else _parked(cause)
-        row, unseen = _row(config, found, own)
-        return row, waits, unseen
+    record = None if conn is None else live_record(conn, config, view)
+    known = {} if conn is None or record is None else read_names(conn, record.id)
+    found = described(config, view, record, known)
+    of = found.view
+    if not of.row_key or not set(of.row_key) <= key.texts.keys():
+        return None, "", "no row of this view comes from this row alone"
+    own = {name: key.texts[column] for name, column in zip(of.key, of.row_key, strict=True)}
+    waits = ""
+    if conn is not None and record is not None:
+        parked = {one.key: one.cause for one in parked_keys(conn, record.id)}
+        cause = parked.get(tuple(own.values()))
+        waits = "" if cause is None else _parked(cause)
+    row, unseen = _row(config, found, own)
+    if row is not None and row.position is not None and conn is not None:
+        row = row._replace(batch=_batch(batch_at(conn, row.position)))
+    return row, waits, unseen
 
 
 def _row(config: Config, found: Described, own: dict[str, str]) -> tuple[Stored | None, str]:
@@ -156,7 +192,7 @@ def _row(config: Config, found: Described, own: dict[str, str]) -> tuple[Stored 
         return None, "its key is of a type that rows cannot be asked for by"
     with stored(config, found) as sink:
         rows = list(sink.scan([values]))
-    return Stored(own, rows[0].position if rows else None), ""
+    return Stored(own, rows[0].position if rows else None, None), ""
 
 
 def _parked(cause: str) -> str:

@@ -17,12 +17,13 @@ from typing import Final, NamedTuple
 from psycopg.types.json import Jsonb
 
 from cdc.errors import RetryableError
-from cdc.kafka.broker import Offsets
+from cdc.kafka.broker import Offsets, Place
 from cdc.lsn import Position
 from jobs.state.server.connection import Connection
 
-KEPT_BATCHES = 1_000
-"""So many batches are remembered at least, beyond those that a view has still to reach."""
+KEPT_BATCHES = 10_000
+"""So many batches are remembered at least, beyond those that a view has still to reach: hours of
+them, for `headwater trace`."""
 MOST_BATCHES = 100_000
 """So many at most, some hours of them."""
 _NONE: Final[Mapping[str, str]] = MappingProxyType({})
@@ -172,6 +173,29 @@ def offsets_of(conn: Connection, batches: Sequence[int]) -> dict[int, Offsets]:
     return {batch: _from_json(held) for batch, held in rows}
 
 
+def batch_with(conn: Connection, place: Place, offset: int) -> tuple[int, float] | None:
+    """The batch that brought a record into the mirrors, and when, in seconds since 1970; None if
+    none has, or it is not remembered."""
+    topic, partition = place
+    row = conn.execute(
+        b"select batch, extract(epoch from applied_at)::float8, batch = 1 or batch > "
+        b"(select min(batch) from headwater.batches) from headwater.batches "
+        b"where (offsets -> %s ->> %s)::bigint > %s order by batch limit 1",
+        (topic, str(partition), offset),
+    ).fetchone()
+    return None if row is None or not row[2] else (row[0], row[1])
+
+
+def batch_at(conn: Connection, position: Position) -> tuple[int, float] | None:
+    """The batch after which the mirrors had a position, as ``batch_with``."""
+    row = conn.execute(
+        b"select batch, extract(epoch from applied_at)::float8 from headwater.batches "
+        b"where lsn = %s and total = %s",
+        tuple(position),
+    ).fetchone()
+    return None if row is None else (row[0], row[1])
+
+
 def forget_batches(conn: Connection, reached: int) -> None:
     """Forget batches that every view has reached, and those that are older than a view which has
     stood for long may ask for: its group is committed again when it has come to a newer one."""
@@ -185,7 +209,8 @@ def forget_batches(conn: Connection, reached: int) -> None:
 def _remember(conn: Connection, progress: Progress) -> Offsets:
     offsets = stream_offsets(conn)
     conn.execute(
-        b"insert into headwater.batches (batch, lsn, total, offsets) values (%s, %s, %s, %s)",
+        b"insert into headwater.batches (batch, lsn, total, offsets, applied_at) "
+        b"values (%s, %s, %s, %s, clock_timestamp())",
         (progress.batch, progress.lsn, progress.total, Jsonb(offsets)),
         prepare=True,
     )

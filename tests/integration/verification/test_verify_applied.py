@@ -154,6 +154,11 @@ def test_the_way_of_one_row_is_shown_from_its_commit_to_the_stores(shop: Shop) -
         assert views[view]["row_not_checked"] == "no row of this view comes from this row alone"
     assert views[paid]["row"]["present"], views[paid]
     assert parse_lsn(views[paid]["row"]["version_lsn"]) >= parse_lsn(newest["lsn"])
+    batch, made = views[paid]["batch"], views[paid]["row"]["batch"]
+    assert [one["batch"] for one in views.values()] == [batch] * 3, "one batch for all views"
+    assert newest["sent_s"] <= batch["applied_s"] <= views[paid]["last_applied_s"] + 0.001
+    assert made["number"] >= batch["number"]
+    assert made["applied_s"] >= batch["applied_s"]
 
     with shop.frozen("apply"):
         shop.committed("update orders set paid = 18 where id = 133")
@@ -161,6 +166,7 @@ def test_the_way_of_one_row_is_shown_from_its_commit_to_the_stores(shop: Shop) -
         behind = shop.json("trace", "public.orders", "id=133", "--changes", "1", code=1)
         assert [one["op"] for one in behind["changes"]] == ["update"]
         assert {one["applied"] for one in behind["views"]} == {False}
+        assert [one["batch"] for one in behind["views"]] == [None] * 3
         assert "0 records before it" in {one["waits_for"] for one in behind["views"]}
         nothing = shop.json("trace", "orders", "133", "--since", "0", code=1)
         assert (nothing["changes"], nothing["searched"]["all"]) == ([], False)
@@ -174,7 +180,10 @@ def test_the_way_of_one_row_is_shown_from_its_commit_to_the_stores(shop: Shop) -
         assert refused.returncode == 2
         assert words in " ".join(refused.stderr.split()), refused.stderr
     assert shop.json("trace", "orders", "999999", code=1)["changes"] == []
-    assert "applied" in shop.deployment.run("trace", "orders", "133").stdout
+    shop.json("wait", *names)
+    said = " ".join(shop.deployment.run("trace", "orders", "133").stdout.split())
+    assert "in batch" in said
+    assert "made after batch" in said
 
 
 @pytest.mark.timeout(600)

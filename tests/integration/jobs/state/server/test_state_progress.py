@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 
 import pytest
 
 from cdc.errors import RetryableError
+from cdc.lsn import Position
 from jobs.state.batch import stream_offsets as progress
 from jobs.state.batch.stream_offsets import (
     add_partitions,
     advance,
+    batch_at,
+    batch_with,
     begin_batch,
     end_batch,
     forget_batches,
@@ -104,3 +108,25 @@ def test_batches_are_forgotten_when_all_have_reached_them_or_there_are_too_many(
     forget_batches(conn, -1)
     assert sorted(offsets_of(conn, range(1, 11))) == [6, 7, 8, 9, 10]
     assert offsets_of(conn, [10]) == {10: {TOPIC: {0: 15, 1: 7}}}
+
+
+def test_the_batch_of_a_record_and_of_a_version_is_told_as_long_as_it_is_remembered(
+    conn: Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before_s = time.time()
+    for begin in (5, 9, 11):  # records 5 to 8, 9 to 10, 11
+        apply(conn, begin, {5: 9, 9: 11, 11: 12}[begin], lsn=begin)
+    found = {offset: batch_with(conn, (TOPIC, 0), offset) for offset in range(4, 13)}
+    numbers = {offset: at and at[0] for offset, at in found.items()}
+    assert numbers == {4: 1, 5: 1, 8: 1, 6: 1, 7: 1, 9: 2, 10: 2, 11: 3, 12: None}
+    times = [before_s, *(at[1] for at in found.values() if at), time.time()]
+    assert times == sorted(times)
+    assert batch_with(conn, ("s.public.b", 0), 5) is None
+    assert batch_at(conn, read_progress(conn).position) == found[11]
+    assert batch_at(conn, Position(11, 1)) is None
+
+    monkeypatch.setattr(progress, "KEPT_BATCHES", 1)
+    forget_batches(conn, 3)
+    assert batch_with(conn, (TOPIC, 0), 8) is None, "batch 1 was that, or one before"
+    assert batch_with(conn, (TOPIC, 0), 9) is None
+    assert batch_with(conn, (TOPIC, 0), 11) == found[11]
