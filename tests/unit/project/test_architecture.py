@@ -5,9 +5,11 @@ from __future__ import annotations
 import ast
 import re
 import sys
-from collections.abc import Iterator, Mapping
+import tomllib
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from graphlib import CycleError, TopologicalSorter
+from importlib.metadata import packages_distributions
 from pathlib import Path
 
 import pytest
@@ -110,6 +112,36 @@ def test_no_two_modules_import_each_other() -> None:
         TopologicalSorter(graph).prepare()
     except CycleError as error:
         pytest.fail(" -> ".join(error.args[1]))
+
+
+def declared(lines: Iterable[str]) -> set[str]:
+    """The names of requirements, as ``one_name`` writes them."""
+    return {one_name(re.split(r"[^\w.-]", line, maxsplit=1)[0]) for line in lines}
+
+
+def one_name(distribution: str) -> str:
+    return re.sub(r"[-_.]+", "-", distribution).lower()
+
+
+def test_what_is_imported_is_of_a_distribution_that_the_wheel_declares() -> None:
+    """Not of one that something else brings: it may bring another version, or no longer. Names that
+    ``find_spec`` looks for count. Local servers, demo and measurements have an extra of their own.
+    """
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    always = declared(project["dependencies"])
+    local = always | declared(project["optional-dependencies"]["stack"])
+    known = packages_distributions()
+    missing = {}
+    for name, tree in modules().items():
+        packages = {one.split(".")[0] for one in imports(name)} - sys.stdlib_module_names
+        if "importlib.util.find_spec" in imports(name):
+            texts = (one.value for one in ast.walk(tree) if isinstance(one, ast.Constant))
+            packages |= {str(text).replace("-", "_") for text in texts} & known.keys()
+        wanted = local if within(name, ("stack", "demo", "benchmarks")) else always
+        for package in packages - FLOORS.keys():
+            if wanted.isdisjoint(map(one_name, known.get(package, ()))):
+                missing[package] = name
+    assert missing == {}
 
 
 def test_clients_are_imported_where_the_page_says() -> None:
