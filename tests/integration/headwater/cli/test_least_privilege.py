@@ -13,6 +13,8 @@ import pytest
 from psycopg import errors
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
+from cdc.kafka.broker import Broker
+from cdc.topics import table_topic
 from tests.support.commands.deployment import Deployment, done
 from tests.support.servers.postgres import fresh_database
 from tests.support.servers.secured import TABLES as SHARED
@@ -163,3 +165,62 @@ def test_the_role_of_capture_removes_what_it_made(shop: Deployment, roles: Roles
         f" (select count(*) from pg_publication where pubname = {name}),"
         " (select count(*) from pg_namespace where nspname = 'headwater')",
     ) == [(0, 0, 0)]
+
+
+def test_the_publication_may_belong_to_the_owner_of_the_tables(
+    shop: Deployment, roles: Roles
+) -> None:
+    """Capture reads it, and says what the owner has to run to change or drop it."""
+    owner = f"{roles.capture}_owner"
+    other = replace(shop, home=shop.home / "owned", name=f"{shop.name}o", dsn=roles.source)
+    other.home.mkdir()
+    configure(other, roles)
+    other.tables = ("app.customers", "app.orders")
+    publication = f"headwater_{other.name}"
+    with ExitStack() as stack:
+        stack.callback(ask, roles.source, f"drop owned by {owner} cascade", f"drop role {owner}")
+        ask(
+            roles.source,
+            f"create role {owner} login",
+            f"grant connect on database {conninfo_to_dict(roles.source)['dbname']} to {owner}",
+            f"grant usage on schema app to {owner}",
+            *(f"alter table app.{one} owner to {owner}" for one in ("customers", "cities")),
+        )
+        of_owner = make_conninfo(roles.source, user=owner)
+        options = ("--role", roles.capture, "--publication-owner", owner)
+        for _ in range(2):  # it can be run again
+            run_by_a_dba(printed(other, roles, *options), roles.source)
+        other.dsn = roles.dsn(roles.source, roles.capture)
+        other.init()
+        refused(other.dsn, f"alter publication {publication} drop table app.orders")
+        with other.running("capture") as capture:
+            ask(roles.source, "insert into app.customers (id, name) values (50, 'streamed')")
+            other.captured(capture)
+            assert kept(other, "customers") == 10
+
+            other.tables = (*other.tables, "app.cities")
+            asked = other.run("table", "add", "app.cities")
+            assert asked.returncode == 1, asked.stderr
+            added = f'ALTER PUBLICATION "{publication}" ADD TABLE ONLY "app"."cities"'
+            assert f"run: {added}; or let a superuser" in asked.stderr
+            ask(of_owner, added, "insert into app.cities values (1)")
+            done(other, "table", "add", "app.cities")
+            ask(of_owner, "insert into app.cities values (2)")
+            other.captured(capture)
+            assert kept(other, "cities") >= 2
+
+        asked = other.run("uninstall", "--yes")
+        assert asked.returncode == 1, asked.stderr
+        dropped = f'DROP PUBLICATION "{publication}"'
+        assert f"Let {owner} run: {dropped}; then run this again" in asked.stderr
+        assert other.slot("slot_name") == publication, "nothing was removed"
+        ask(of_owner, dropped)
+        done(other, "uninstall", "--yes")
+        assert other.slot("slot_name") is None
+
+
+def kept(shop: Deployment, table: str) -> int:
+    """How many records the topic of a table holds."""
+    topic = table_topic(shop.name, "app", table)
+    with Broker(shop.bootstrap) as broker:
+        return sum(broker.end_offsets([topic])[topic].values())
