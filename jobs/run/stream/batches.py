@@ -18,8 +18,9 @@ from jobs.batch.folded_rows import count, is_apart, steps
 from jobs.run.stream.applied_batch import Applied
 from jobs.run.stream.left_out_values import with_earlier_values
 from jobs.run.stream.unread_types import StaleTypesError, UnknownLabelsError
+from jobs.state.batch.image_tables import image_tables, prepare_images
 from jobs.state.batch.key_marker import KeyMarker
-from jobs.state.batch.mirror_batch import LARGE, Images, images, prepare_images, write
+from jobs.state.batch.mirror_batch import LARGE, Images, images, write
 from jobs.state.batch.staged_parts import drop_parts, open_parts, parts_of
 from jobs.state.batch.staging import (
     Fault,
@@ -37,7 +38,6 @@ from jobs.state.dead_letters.faulty_records import FaultyKeys
 from jobs.state.histories.changes import HistoryChanges
 from jobs.state.histories.queue import History
 from jobs.state.mirrors.mirror_versions import seen_versions, unread
-from jobs.state.mirrors.table import image_tables
 from jobs.state.mirrors.type_changes import may_be_types, unknown_labels
 from jobs.state.server.connection import Connection, translated
 from jobs.state.views.view_generation import ViewGeneration
@@ -139,7 +139,7 @@ class Batches:
                     raise RecordsNeededError
                 parts = parts_of(conn, answers, self._mirrors)
                 queued = self._queued(conn, faulty, changes, held.batch + 1)
-                clear(conn)
+                clear(conn, self._mirrors)
                 _, views = self._change(conn, marker, parts.staged, held.batch + 1)
                 forget_images(conn, [one.mirror for one in parts.staged])
                 drop_parts(conn, parts.tables)
@@ -268,7 +268,7 @@ class Batches:
             self._marker = self._faulty = None
         if self._marker is None:
             for mirror in self._mirrors.values():
-                prepare_images(self._conn, mirror)
+                prepare_images(self._conn, mirror.table, mirror.id)
             self._histories.prepare(self._conn)
             relations = {label: image_tables(mirror.id) for label, mirror in self._mirrors.items()}
             self._marker = KeyMarker(self._views, relations)

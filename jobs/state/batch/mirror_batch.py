@@ -13,9 +13,9 @@ from typing import Any, Final, NamedTuple
 import psycopg
 
 from cdc.lsn import Position
+from jobs.state.batch.image_tables import image_tables
 from jobs.state.batch.sql import images_sql, truncated_sql, write_sql
 from jobs.state.batch.staging import Fault, Mirror, Record, RecordsNeededError, Staged
-from jobs.state.mirrors.table import image_tables, image_tables_sql
 from jobs.state.server.connection import Connection, translated
 
 LARGE: Final = 20_000
@@ -36,14 +36,6 @@ class Images(NamedTuple):
     new: int
     faults: Sequence[Fault]
     truncated: Position | None = None
-
-
-def prepare_images(conn: Connection, mirror: Mirror) -> None:
-    """Make the session's tables of images of a mirror, before its first batch and again when the
-    mirror has other columns. In a transaction or outside of one."""
-    with translated(f"making the images of {mirror.table.label}"):
-        for statement in image_tables_sql(mirror.table, mirror.id):
-            conn.execute(statement.encode())
 
 
 def images(conn: Connection, staged: Sequence[Staged]) -> list[Images]:

@@ -12,7 +12,8 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from cdc.source.postgres import identifier, literal
-from jobs.state.mirrors.table import LSN, ORDINAL, MirrorColumn, MirrorTable, image_tables
+from jobs.state.batch.image_tables import image_tables
+from jobs.state.mirrors.table import LSN, ORDINAL, MirrorColumn, MirrorTable
 
 _PARAMETER: Final = re.compile(r"\0(\w+)\0")
 STAGED: Final = "pg_temp.staged"

@@ -17,12 +17,13 @@ from cdc.errors import StateError
 from cdc.events.codes import DELETE, SNAPSHOT, TRUNCATE
 from cdc.lsn import Position
 from cdc.source.postgres import Connection
+from jobs.state.batch.image_tables import expect_few_images, image_tables
 from jobs.state.batch.sql import STAGED, STAGED_COLUMNS, STAGED_SQL, Shape, Traits
-from jobs.state.mirrors.table import NOWHERE, MirrorTable, image_tables
+from jobs.state.mirrors.table import NOWHERE, MirrorTable
 from jobs.state.values.value_texts import Reader, rewritten
 
 _UNREADABLE: Final = (ValueError, TypeError, KeyError, AttributeError, RecursionError)
-_LITTERED_BYTES: Final = 1 << 19
+_LITTERED_BYTES: Final = 1 << 18
 _HELD: Final = f"""
 select mirror, pg_table_size(('pg_temp.old_' || mirror)::regclass),
        pg_table_size(('pg_temp.new_' || mirror)::regclass), pg_table_size('{STAGED}')
@@ -155,7 +156,7 @@ def stage(
     Records of tables without a mirror are left out; so are those that nothing can be done with
     (``faults``).
     """
-    clear(conn)
+    clear(conn, mirrors)
     return copied(conn, STAGED, mirrors, records)
 
 
@@ -181,7 +182,7 @@ def copied(
     return [rows.done() for rows in found.values()]
 
 
-def clear(conn: Connection) -> None:
+def clear(conn: Connection, mirrors: Mapping[str, Mirror]) -> None:
     """Forget what the batch before staged, and the images that were made of it.
 
     The server empties nothing at the end of a transaction: that is slow for many tables. Rows are
@@ -189,19 +190,24 @@ def clear(conn: Connection) -> None:
     """
     conn.execute(STAGED_SQL, prepare=True)
     held = conn.execute(_HELD, prepare=True).fetchall()
+    known = {mirror.id: mirror.table for mirror in mirrors.values()}
     with conn.pipeline():
         for mirror_id, old_bytes, new_bytes, _ in held:
             for images, size in zip(image_tables(mirror_id), (old_bytes, new_bytes), strict=True):
                 empty(conn, images, size)
+            if max(old_bytes, new_bytes) > _LITTERED_BYTES and mirror_id in known:
+                expect_few_images(conn, known[mirror_id], mirror_id)
         if held:
             empty(conn, STAGED, held[0][3])
 
 
-def forget_images(conn: Connection, mirrors: Iterable[Mirror]) -> None:
+def forget_images(conn: Connection, mirrors: Sequence[Mirror]) -> None:
     """Empty the tables of images of mirrors of which nothing is in ``STAGED``."""
     tables = [name for one in mirrors for name in image_tables(one.id)]
     if tables:
         conn.execute(f"truncate {', '.join(tables)}".encode())
+    for one in mirrors:
+        expect_few_images(conn, one.table, one.id)
 
 
 def empty(conn: Connection, table: str, held_bytes: int) -> None:

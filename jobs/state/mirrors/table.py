@@ -204,24 +204,6 @@ def tombstones_sql(table: MirrorTable) -> tuple[str, ...]:
     )
 
 
-def image_tables(mirror_id: int) -> tuple[str, str]:
-    """The session's tables of old and new images, as SQL."""
-    return f"pg_temp.old_{mirror_id}", f"pg_temp.new_{mirror_id}"
-
-
-def image_tables_sql(table: MirrorTable, mirror_id: int) -> tuple[str, ...]:
-    """The statements that make the tables of images anew, with exactly the mirror's columns."""
-    return tuple(
-        statement
-        for name in image_tables(mirror_id)
-        for statement in (
-            f"drop table if exists {name}",
-            f"create temporary table {name.removeprefix('pg_temp.')} "
-            f"(like {table.relation} including generated)",
-        )
-    )
-
-
 def table_json(table: MirrorTable) -> dict[str, Any]:
     """What ``headwater.mirrors`` keeps of the columns, and of what they were."""
     columns = [asdict(column) | {"type": _type_json(column.type)} for column in table.columns]

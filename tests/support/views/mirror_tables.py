@@ -27,6 +27,7 @@ from cdc.topics import table_topic
 from jobs.batch.images import Image, filled, read_row, text
 from jobs.batch.task_fold import read_event
 from jobs.state.batch import mirror_batch
+from jobs.state.batch.image_tables import prepare_images
 from jobs.state.batch.mirror_batch import Images
 from jobs.state.batch.staging import Mirror, Record, stage
 from jobs.state.mirrors.catalog_versions import SourceCatalog, follow_ahead, read_ahead
@@ -111,7 +112,7 @@ class MirrorSetting:
         """The mirror as it is recorded, with versions that have its columns."""
         record = read_mirrors(self.state)[label]
         mirror = batch_mirror(record, {label: self.versions})
-        mirror_batch.prepare_images(self.state, mirror)
+        prepare_images(self.state, mirror.table, mirror.id)
         self.mirrors[label] = mirror
         return mirror
 

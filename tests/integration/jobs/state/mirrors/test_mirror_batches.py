@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
+from jobs.state.batch.image_tables import image_tables
 from jobs.state.batch.mirror_batch import Images, images, write
 from jobs.state.batch.staging import Record, stage
 from jobs.state.mirrors.mirror_record import expire_tombstones, read_mirrors, sizes
-from jobs.state.mirrors.table import image_tables
 from tests.support.views.mirror_tables import MirrorSetting
 
 LABEL = "public.t"
