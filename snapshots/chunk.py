@@ -1,4 +1,5 @@
-"""Reading one chunk in the exported snapshot and publishing it, in a transaction of its own.
+"""Reading chunks in the exported snapshot and publishing them, each in a transaction of its own, or
+small files of one table together: thousands of partitions then cost no more than their rows.
 
 The transaction is short, so DDL waits for one chunk at most, and the application never waits for
 DDL that waits for a snapshot. Between chunks DDL may come: the table's shape is compared with the
@@ -9,7 +10,7 @@ plan before and after each chunk, its file under the lock. What differs is no er
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
@@ -19,15 +20,18 @@ from cdc.events.envelope import SourceContext
 from cdc.protocol.relation import TypeInfo
 from cdc.source.errors import sqlstate, translated
 from cdc.source.postgres import Connection, literal
-from cdc.source.table_lookup import lock_against_ddl
+from cdc.source.table_lookup import lock_against_ddl, lock_together
 from cdc.source.types import load_types
 from snapshots.ledger import Chunk
-from snapshots.plan import TablePlan, same_file, shape_now
+from snapshots.plan import TablePlan, same_files, shape_now
 from snapshots.publisher import SnapshotPublisher
 from snapshots.table_reader import Block, in_snapshot, read_blocks
 
 _GONE: Final = ("42P01", "42703", "42704", "3F000")
 """Undefined table, column, object or schema."""
+_MOST_FILES: Final = 32
+"""Read together: with their indexes they take some hundred places in the server's table of locks,
+of 6,400 by default."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,20 +56,51 @@ class Round:
 
 
 class Task(NamedTuple):
-    """A chunk to be read. With ``seen``, a ``pg_snapshot``, only what that does not see."""
+    """Chunks of one table, to be read together. With ``seen``, a ``pg_snapshot``, only what that
+    does not see."""
 
-    chunk: Chunk
+    chunks: tuple[Chunk, ...]
     seen: str | None = None
+
+    @property
+    def label(self) -> str:
+        """Their table's ``schema.table``."""
+        return self.chunks[0].label
 
 
 class Result(NamedTuple):
-    """What became of a chunk: ``rows`` are in the table's topic, ``dead_letters`` were too large
+    """What became of a task: ``rows`` are in the table's topic, ``dead_letters`` were too large
     for it. ``changed``: DDL came, and nothing of it counts."""
 
-    chunk: Chunk
+    task: Task
     rows: int
     changed: bool = False
     dead_letters: int = 0
+
+
+def together(
+    tasks: Iterable[Task], plans: Mapping[str, TablePlan], most_blocks: Mapping[str, int]
+) -> list[Task]:
+    """The tasks in their order, with small files of one table in one: of as many blocks as a chunk
+    of that table at most. Pure."""
+    found: list[Task] = []
+    blocks = 0
+    for task in tasks:
+        last = found[-1] if found else None
+        more = sum(plans[task.label].leaf(chunk.leaf).blocks for chunk in task.chunks)
+        if (
+            last
+            and (last.label, last.seen) == (task.label, task.seen)
+            and len(last.chunks) < _MOST_FILES
+            and all(one.is_whole for one in (*last.chunks[-1:], *task.chunks))
+            and blocks + more <= most_blocks[task.label]
+        ):
+            found[-1] = last._replace(chunks=(*last.chunks, *task.chunks))
+            blocks += more
+        else:
+            found.append(task)
+            blocks = more
+    return found
 
 
 def what_it_sees(text: str) -> tuple[str, int]:
@@ -125,7 +160,7 @@ class ChunkReader:
         conn: Connection,
         publisher: SnapshotPublisher,
         publish: Callable[[Block], None],
-        on_block: Callable[[Chunk, Block], None] = lambda _chunk, _block: None,
+        on_block: Callable[[str, Block], None] = lambda _label, _block: None,
     ) -> None:
         self._round, self._conn = round_, conn
         self._publisher, self._publish, self._on_block = publisher, publish, on_block
@@ -134,41 +169,61 @@ class ChunkReader:
         self._table = ""
 
     def read(self, task: Task) -> Result:
-        """Hand all rows of a chunk to the publisher. Raises what reading and publishing raise.
+        """Hand all rows of a task to the publisher. Raises what reading and publishing raise.
 
         After ``changed`` nothing else may be read: the plan is no longer true.
         """
-        plan = self._round.plans[task.chunk.label]
+        plan = self._round.plans[task.label]
         if not self._unchanged(plan):
-            return Result(task.chunk, 0, changed=True)
+            return Result(task, 0, changed=True)
         before = self._publisher.dead_letters
         try:
-            rows = self._copy(plan, task)
+            rows = self._rows(plan, task)
         except HeadwaterError as error:
             if sqlstate(error) not in _GONE:
                 raise
-            return Result(task.chunk, 0, changed=True)  # the session is closed
+            return Result(task, 0, changed=True)  # the session is closed
         if rows is None or not self._unchanged(plan):
-            return Result(task.chunk, 0, changed=True)
+            return Result(task, 0, changed=True)
         dead_letters = self._publisher.dead_letters - before
-        return Result(task.chunk, rows - dead_letters, dead_letters=dead_letters)
+        return Result(task, rows - dead_letters, dead_letters=dead_letters)
 
-    def _copy(self, plan: TablePlan, task: Task) -> int | None:
-        chunk, rows = task.chunk, 0
-        leaf = plan.leaf(chunk.leaf)
+    def _rows(self, plan: TablePlan, task: Task) -> int | None:
+        """How many rows were read; None if DDL came. Who waits for a lock holds no other: where
+        DDL has one of them, files are read one after the other."""
+        leaves, rows = [plan.leaf(chunk.leaf) for chunk in task.chunks], 0
         condition = unseen(self._round.next_xid, task.seen) if task.seen else ""
         with in_snapshot(self._conn, self._round.snapshot_name):
-            with translated(f"locking {plan.label} for the snapshot"):
-                lock_against_ddl(self._conn, leaf.name)
-            if not same_file(self._conn, leaf):
+            is_locked = self._lock(plan, [leaf.name for leaf in leaves])
+            if is_locked and not same_files(self._conn, leaves):
                 return None
-            self._start(plan)
-            doing = f"reading {plan.label}"
-            for block in read_blocks(self._conn, plan.statement(chunk, condition), doing):
-                self._publish(block)
-                rows += block.rows
-                self._on_block(chunk, block)
-                self._pace.spend(block)
+            if is_locked:
+                self._start(plan)
+                rows = self._copy(plan, plan.statement(task.chunks, condition))
+        if is_locked:
+            return rows
+        for chunk in task.chunks:
+            read = self._rows(plan, Task((chunk,), task.seen))
+            if read is None:
+                return None
+            rows += read
+        return rows
+
+    def _lock(self, plan: TablePlan, names: Sequence[str]) -> bool:
+        """Whether all are locked, else none is; one alone is waited for."""
+        with translated(f"locking {plan.label} for the snapshot"):
+            if len(names) > 1:
+                return lock_together(self._conn, names)
+            lock_against_ddl(self._conn, *names)
+        return True
+
+    def _copy(self, plan: TablePlan, statement: str) -> int:
+        rows = 0
+        for block in read_blocks(self._conn, statement, f"reading {plan.label}"):
+            self._publish(block)
+            rows += block.rows
+            self._on_block(plan.label, block)
+            self._pace.spend(block)
         return rows
 
     def _start(self, plan: TablePlan) -> None:

@@ -45,9 +45,11 @@ values (%s, %s, %s, %s, %s, %s, %s, %s)
 """
 _DONE = """
 update headwater.snapshot_chunk
-set lsn = %s::pg_lsn, row_count = row_count + %s, dead_letters = dead_letters + %s,
-    finished_at = pg_catalog.now()
-where snapshot_id = %s and schema_name = %s and table_name = %s and number = %s
+set lsn = %(lsn)s::pg_lsn, finished_at = pg_catalog.now(),
+    row_count = row_count + case number when %(first)s then %(rows)s else 0 end,
+    dead_letters = dead_letters + case number when %(first)s then %(dead_letters)s else 0 end
+where snapshot_id = %(id)s and schema_name = %(schema)s and table_name = %(table)s
+  and number = any(%(numbers)s::int[])
 """
 _OF_TABLE: Final = "where snapshot_id = %s and schema_name = %s and table_name = %s"
 _FINISHED = f"""
@@ -65,7 +67,8 @@ class Chunk(NamedTuple):
     """Blocks ``[first, end)`` of the relation ``leaf`` in ``file``; ``end`` None: to the last ever.
 
     ``lsn`` is where it was read last, None: not yet. ``rows`` were published of it so far, and
-    ``dead_letters`` as such, being too large.
+    ``dead_letters`` as such, being too large; those of chunks that were read together count for the
+    first.
     """
 
     schema: str
@@ -83,6 +86,11 @@ class Chunk(NamedTuple):
     def label(self) -> str:
         """Its table's ``schema.table``."""
         return f"{self.schema}.{self.table}"
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether it is all of ``leaf``."""
+        return not self.first and self.end is None
 
 
 class TableRecord(NamedTuple):
@@ -148,12 +156,14 @@ class Ledger:
             )
             self._insert(chunks)
 
-    def done(self, chunk: Chunk, lsn: int, rows: int, dead_letters: int = 0) -> None:
-        """Kafka has acknowledged the chunk as of ``lsn``; ``rows`` more were published, and
-        ``dead_letters`` more were too large."""
-        key = (self.id, chunk.schema, chunk.table, chunk.number)
+    def done(self, chunks: Sequence[Chunk], lsn: int, rows: int, dead_letters: int = 0) -> None:
+        """Kafka has acknowledged these chunks of a table as of ``lsn``; ``rows`` more were
+        published, and ``dead_letters`` more were too large."""
+        numbers = [chunk.number for chunk in chunks]
+        values = {"lsn": format_lsn(lsn), "rows": rows, "dead_letters": dead_letters}
+        table = {"id": self.id, "schema": chunks[0].schema, "table": chunks[0].table}
         with translated("writing headwater.snapshot_chunk"):
-            self.conn.execute(_DONE, (format_lsn(lsn), rows, dead_letters, *key))
+            self.conn.execute(_DONE, {**values, **table, "first": numbers[0], "numbers": numbers})
 
     def finish(self, schema: str, table: str) -> None:
         """Every chunk of the table is done."""

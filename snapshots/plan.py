@@ -15,7 +15,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from bisect import bisect_left
+from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
 from cdc.config import Source
@@ -28,7 +29,7 @@ from cdc.source.columns.treated_columns import treated
 from cdc.source.errors import translated
 from cdc.source.postgres import Connection, identifier, literal
 from cdc.source.selection import Table
-from cdc.source.table_lookup import table_files
+from cdc.source.table_lookup import PARTITION_TREE, table_files, unchanged_files
 from snapshots.ledger import Chunk
 
 BLOCK_BYTES: Final = 8192
@@ -41,7 +42,7 @@ _CHUNK_S: Final = 5.0
 
 # Partitions of a partitioned table, or the table itself. Through its root alone is read what the
 # role may not read directly, or what has row-level security of its own.
-_LEAVES = """
+_LEAVES = f"""{PARTITION_TREE}
 select c.oid::bigint, n.nspname, c.relname, c.relfilenode::bigint,
        pg_catalog.pg_relation_size(c.oid) / pg_catalog.current_setting('block_size')::bigint,
        greatest(c.reltuples, 0)::bigint,
@@ -51,9 +52,7 @@ select c.oid::bigint, n.nspname, c.relname, c.relfilenode::bigint,
 from pg_catalog.pg_class c
 join pg_catalog.pg_namespace n on n.oid = c.relnamespace
 left join pg_catalog.pg_am m on m.oid = c.relam
-where c.relkind <> 'p' and c.oid in (
-    select %(oid)s::oid
-    union all select t.relid from pg_catalog.pg_partition_tree(%(oid)s::oid) t)
+where c.relkind <> 'p' and c.oid in (select oid from tree)
 order by c.oid
 """
 _ONLY: Final = "ONLY "
@@ -75,7 +74,8 @@ class Leaf(NamedTuple):
 
 
 class TablePlan(NamedTuple):
-    """How to read one table. ``row_filter`` is the publication's, ``bounds`` the snapshot's own."""
+    """How to read one table. ``row_filter`` is the publication's, ``bounds`` the snapshot's own.
+    ``leaves`` are sorted by OID."""
 
     oid: int
     relation: Relation
@@ -101,7 +101,9 @@ class TablePlan(NamedTuple):
 
     def leaf(self, oid: int) -> Leaf:
         """The file of a chunk."""
-        return next(leaf for leaf in self.leaves if leaf.oid == oid)
+        found = self.leaves[bisect_left(self.leaves, oid, key=lambda leaf: leaf.oid)]
+        assert found.oid == oid
+        return found
 
     def chunks(self, blocks: int, first_number: int = 1) -> list[Chunk]:
         """All of the table, in ranges of so many blocks."""
@@ -112,8 +114,13 @@ class TablePlan(NamedTuple):
             for number, (leaf, first, end) in enumerate(ranges, first_number)
         ]
 
-    def statement(self, chunk: Chunk, unseen: str = "") -> str:
-        """The COPY of a chunk; ``unseen`` is a condition that leaves out what was read before."""
+    def statement(self, chunks: Sequence[Chunk], unseen: str = "") -> str:
+        """The COPY of chunks; ``unseen`` is a condition that leaves out what was read before."""
+        query = " UNION ALL ".join(self.query(chunk, unseen) for chunk in chunks)
+        return f"COPY ({query}) TO STDOUT"
+
+    def query(self, chunk: Chunk, unseen: str = "") -> str:
+        """The SELECT of a chunk."""
         leaf, conditions = self.leaf(chunk.leaf), self.conditions
         if chunk.first:
             conditions.append(f"ctid >= '({chunk.first},0)'::pg_catalog.tid")
@@ -123,7 +130,7 @@ class TablePlan(NamedTuple):
             conditions.append(unseen)
         columns = ", ".join(identifier(column.name) for column in self.relation.columns)
         where = f" WHERE {' AND '.join(conditions)}" if conditions else ""
-        return f"COPY (SELECT {columns} FROM {leaf.name}{where}) TO STDOUT"
+        return f"SELECT {columns} FROM {leaf.name}{where}"
 
 
 class Bounds(NamedTuple):
@@ -175,9 +182,8 @@ def _refuse_others(conn: Connection, plan: TablePlan, where: str) -> None:
 def _narrow(conn: Connection, plan: TablePlan, leaf: Leaf) -> Leaf:
     """With bounds: one range of what an index finds sooner than a scan of the file."""
     chunk = Chunk(plan.relation.schema, plan.relation.table, 1, leaf.oid, leaf.file, 0, None)
-    query = plan.statement(chunk).removeprefix("COPY (").removesuffix(") TO STDOUT")
     with translated(f"{plan.label}: --where or --key-range"):
-        row = conn.execute(f"EXPLAIN (FORMAT JSON) {query}".encode()).fetchone()
+        row = conn.execute(f"EXPLAIN (FORMAT JSON) {plan.query(chunk)}".encode()).fetchone()
     assert row is not None
     rows = int(row[0][0]["Plan"]["Plan Rows"])
     return leaf._replace(by_block=leaf.by_block and rows > _FEW_ROWS, rows=rows)
@@ -196,15 +202,19 @@ def shape_now(
     return plan._replace(relation=now, row_filter=row_filter).shape
 
 
-def same_file(conn: Connection, leaf: Leaf) -> bool:
-    """Whether the file is the planned one, in the snapshot that ``conn`` is in and at present.
+def same_files(conn: Connection, leaves: Sequence[Leaf]) -> bool:
+    """Whether the files are the planned ones, in the snapshot that ``conn`` is in and at present.
 
     What was rewritten looks empty to an older snapshot, and its rows have other places. What took
     the name of a partition that was renamed is another one; once it is locked no name changes.
     """
-    with translated(f"looking for {leaf.name}"):
-        row = conn.execute(_OF_NAME, (leaf.name.removeprefix(_ONLY),)).fetchone()
-    return row == (leaf.oid,) and table_files(conn, leaf.oid) == (leaf.file, leaf.file)
+    named = [(leaf.name.removeprefix(_ONLY), leaf.oid, leaf.file) for leaf in leaves]
+    if all(leaf.name.startswith(_ONLY) for leaf in leaves):
+        return len(unchanged_files(conn, named)) == len(leaves)
+    ((name, oid, files),) = named  # of a root
+    with translated(f"looking for {name}"):
+        row = conn.execute(_OF_NAME, (name,)).fetchone()
+    return row == (oid,) and table_files(conn, oid) == (files, files)
 
 
 def split(leaf: Leaf, chunk_blocks: int) -> list[tuple[int, int | None]]:

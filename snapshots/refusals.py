@@ -14,6 +14,7 @@ from cdc.source.catalog import captured_tables
 from cdc.source.errors import translated
 from cdc.source.postgres import Connection, identifier, literal
 from cdc.source.selection import Table
+from cdc.source.table_lookup import PARTITION_TREE
 from cdc.source.types import load_types
 from snapshots import state
 from snapshots.plan import Bounds, plan_table
@@ -33,14 +34,10 @@ select schemaname, tablename from pg_catalog.pg_publication_tables where pubname
 _SHORT_S: Final = 60.0
 """What is read sooner is not asked about."""
 _BETWEEN_S: Final = 3.0
-_SIZES: Final = """
+_SIZES: Final = f"""{PARTITION_TREE}
 select coalesce(sum(greatest(c.reltuples, 0)), 0)::float8,
        coalesce(sum(pg_catalog.pg_table_size(c.oid)), 0)::float8
-from unnest(%s::text[], %s::text[]) t (nspname, relname)
-join pg_catalog.pg_namespace n on n.nspname = t.nspname
-join pg_catalog.pg_class r on r.relnamespace = n.oid and r.relname = t.relname
-left join lateral pg_catalog.pg_partition_tree(r.oid) p on true
-join pg_catalog.pg_class c on c.oid = coalesce(p.relid, r.oid) and c.relkind <> 'p'
+from tree join pg_catalog.pg_class c on c.oid = tree.oid and c.relkind <> 'p'
 """
 
 
@@ -92,11 +89,13 @@ def refuse_outliving(
 
 def _seconds(conn: Connection, tables: Sequence[Table], rows_s: float, bytes_s: float) -> float:
     """Without a rate nobody knows: as if no time at all."""
-    names = [table.schema for table in tables], [table.name for table in tables]
-    with translated("reading the sizes of tables"):
-        row = conn.execute(_SIZES, names).fetchone()
-    assert row is not None
-    return max(float(row[0]) / rows_s, float(row[1]) / bytes_s)
+    rows, size = 0.0, 0.0
+    for table in tables:
+        with translated(f"reading the size of {table.label}"):
+            row = conn.execute(_SIZES, {"oid": table.oid}).fetchone()
+        assert row is not None
+        rows, size = rows + row[0], size + row[1]
+    return max(rows / rows_s, size / bytes_s)
 
 
 def refuse_bounds(

@@ -9,6 +9,7 @@ else                                ──▶ goes on
 from __future__ import annotations
 
 import time
+from collections import defaultdict
 from collections.abc import Sequence
 
 from cdc.kafka.bulk_producer import BulkProducer
@@ -36,13 +37,15 @@ def prepare(
     with pin.transaction(force_rollback=True):  # a savepoint: no lock on a table outlives it
         types = load_types(pin)
         plans = [plan_table(pin, t, types, job.source, job.topic_of(t), job.bounds) for t in tables]
-    recorded, chunks = ledger.tables(), ledger.chunks()
+    recorded, chunks = ledger.tables(), defaultdict[str, list[Chunk]](list)
+    for chunk in ledger.chunks():
+        chunks[chunk.label].append(chunk)
     known = {plan.label for plan in plans}
     ledger.forget([table for label, table in recorded.items() if label not in known])
     publisher = SnapshotPublisher(producer, job.context, lsn)
     for plan in plans:
         record = recorded.get(plan.label)
-        old = [chunk for chunk in chunks if chunk.label == plan.label]
+        old = chunks[plan.label]
         if record is None or record.shape is None or not _goes_on(plan, record, old):
             used = record is not None and record.shape is not None
             _begin(job, ledger, publisher, plan, used or plan.topic in job.dirty)

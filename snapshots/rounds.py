@@ -29,10 +29,10 @@ from cdc.lsn import format_lsn
 from cdc.source.errors import translated
 from cdc.source.postgres import Connection, connect
 from snapshots import state
-from snapshots.chunk import Result, Round, Task, what_it_sees
+from snapshots.chunk import Result, Round, Task, together, what_it_sees
 from snapshots.job import Job, StoppedError
-from snapshots.ledger import Chunk, Ledger
-from snapshots.replanning import prepare
+from snapshots.ledger import Ledger
+from snapshots.replanning import blocks_of, prepare
 from snapshots.table_reader import Block, in_snapshot
 from snapshots.worker_pool import InlinePool, Pool, ProcessPool, WorkerEndedError
 
@@ -129,16 +129,17 @@ class _Reading:
         self._started = time.monotonic()
         self._look_at = 0.0
         records, chunks, points = ledger.tables(), ledger.chunks(), ledger.points()
-        fresh = [Task(chunk) for chunk in chunks if chunk.lsn is None]
+        fresh = [Task((chunk,)) for chunk in chunks if chunk.lsn is None]
         stale = [
-            Task(chunk, points[chunk.lsn])
+            Task((chunk,), points[chunk.lsn])
             for chunk in chunks
             if chunk.lsn is not None
             and chunk.lsn < round_.lsn
             and round_.plans[chunk.label].relation.key
         ]
-        self._tasks = [*fresh, *stale][::-1]
-        self._left = Counter(task.chunk.label for task in self._tasks)
+        most = {label: blocks_of(job, plan) for label, plan in round_.plans.items()}
+        self._left = Counter(task.label for task in (*fresh, *stale))
+        self._tasks = together([*fresh, *stale], round_.plans, most)[::-1]
         self._rows, self._letters = Counter[str](), Counter[str]()
         self._open: set[str] = set()
         for chunk in chunks:
@@ -158,7 +159,7 @@ class _Reading:
             why = self._too_old()
             if not why and self._tasks and pool.idle:
                 task = self._tasks.pop()
-                self._open.add(task.chunk.label)
+                self._open.add(task.label)
                 pool.give(task)
                 why = self._take(pool.results(0))
             elif not why:
@@ -167,29 +168,29 @@ class _Reading:
             self._take(pool.results(_LOOK_S, last=True))
         return Outcome(self.chunks, why)
 
-    def on_block(self, chunk: Chunk, block: Block) -> None:
+    def on_block(self, label: str, block: Block) -> None:
         """Rows are on their way (in this process)."""
-        self._job.observer.rows(chunk.label, block.rows)
+        self._job.observer.rows(label, block.rows)
 
     def _take(self, results: Sequence[Result]) -> str:
         """Record what is in Kafka; why the round must end, or nothing."""
         why = ""
         for result in results:
-            chunk = result.chunk
+            chunks, label = result.task.chunks, result.task.label
             if result.changed:
-                why = f"{chunk.label} was altered"
+                why = f"{label} was altered"
                 continue
-            self._ledger.done(chunk, self._round.lsn, result.rows, result.dead_letters)
-            self.chunks += 1
+            self._ledger.done(chunks, self._round.lsn, result.rows, result.dead_letters)
+            self.chunks += len(chunks)
             rows = result.rows + result.dead_letters
-            self._rows[chunk.label] += rows
-            self._letters[chunk.label] += result.dead_letters
+            self._rows[label] += rows
+            self._letters[label] += result.dead_letters
             if self._job.workers > 1:
-                self._job.observer.rows(chunk.label, rows)
-            self._left[chunk.label] -= 1
-            if not self._left[chunk.label]:
-                self._finish(chunk.schema, chunk.table)
-                self._tell(chunk.label)
+                self._job.observer.rows(label, rows)
+            self._left[label] -= len(chunks)
+            if not self._left[label]:
+                self._finish(chunks[0].schema, chunks[0].table)
+                self._tell(label)
         return why
 
     def _finish(self, schema: str, table: str) -> None:

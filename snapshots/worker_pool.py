@@ -22,7 +22,6 @@ from cdc.errors import FatalError, HeadwaterError, LogError, RetryableError, Sou
 from cdc.kafka.bulk_producer import BulkProducer
 from cdc.source.postgres import connect
 from snapshots.chunk import ChunkReader, Result, Round, Task
-from snapshots.ledger import Chunk
 from snapshots.oversized_rows import Letters, Turn
 from snapshots.publisher import SnapshotPublisher
 from snapshots.table_reader import Block
@@ -69,7 +68,7 @@ class InlinePool:
         producer: BulkProducer,
         *,
         marked: bool,
-        on_block: Callable[[Chunk, Block], None] = lambda _chunk, _block: None,
+        on_block: Callable[[str, Block], None] = lambda _label, _block: None,
     ) -> None:
         self._conn = connect(round_.source.dsn, application_name=_APPLICATION)
         self._producer = producer
@@ -225,7 +224,7 @@ def _serve(pipe: Any, round_: Round, parent: int, lock: Any) -> None:
         if os.getppid() != parent:
             os._exit(1)
 
-    def on_block(_chunk: Chunk, _block: Block) -> None:
+    def on_block(_label: str, _block: Block) -> None:
         end_with_parent()
 
     @contextmanager

@@ -15,7 +15,7 @@ from cdc.errors import SourceError
 from cdc.protocol.relation import Column, Relation, TypeInfo
 from cdc.source.errors import translated
 from cdc.source.postgres import Connection, identifier
-from cdc.source.selection import TABLES, Table, select_tables
+from cdc.source.selection import TABLES, Table, select_tables, with_unidentified_leaves
 
 # `identified` follows RelationGetIndexList: what UPDATE and DELETE of a published table ask for.
 _TABLES = """
@@ -32,11 +32,7 @@ with relations as (
 select r.oid::bigint, r.nspname, r.relname, r.relkind, r.relpersistence, r.relreplident,
        r.identified,
        array(select a.relid::oid::bigint
-             from pg_catalog.pg_partition_ancestors(r.oid) a where a.relid <> r.oid),
-       case when r.relkind = 'p' then (
-           select min(l.nspname || '.' || l.relname)
-           from pg_catalog.pg_partition_tree(r.oid) t join relations l on l.oid = t.relid
-           where t.isleaf and l.relkind = 'r' and not l.identified) end
+             from pg_catalog.pg_partition_ancestors(r.oid) a where a.relid <> r.oid)
 from relations r
 order by r.nspname, r.relname
 """
@@ -94,8 +90,6 @@ from type join pg_catalog.pg_enum e on e.enumtypid = type.oid
 group by type.attnum
 """
 
-# In a snapshot pg_class is as it was then; the function looks at the present.
-
 
 class TableFacts(NamedTuple):
     """What a Relation message does not say: nullability by column, the primary key in its order.
@@ -144,7 +138,9 @@ def chosen_tables(
     """What ``captured_tables`` gives, and the problems that it would raise."""
     with translated("reading the tables of the database"):
         rows = conn.execute(_TABLES).fetchall()
-    relations = [Table._make((*row[:7], tuple(row[7]), row[8])) for row in rows]
+    relations = with_unidentified_leaves(
+        [Table._make((*row[:7], tuple(row[7]), None)) for row in rows]
+    )
     return select_tables(source.name, source.tables, source.exclude, relations, setting)
 
 

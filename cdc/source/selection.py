@@ -73,6 +73,16 @@ class Table(NamedTuple):
         return f"{self.schema}.{self.name}"
 
 
+def with_unidentified_leaves(relations: Sequence[Table]) -> list[Table]:
+    """Each partitioned table with the first of its partitions that lacks an identity. Pure."""
+    found = dict[int, str]()
+    for leaf in relations:
+        if leaf.kind == "r" and not leaf.identified:
+            for root in leaf.ancestors:
+                found[root] = min(found.get(root, leaf.label), leaf.label)
+    return [table._replace(unidentified_leaf=found.get(table.oid)) for table in relations]
+
+
 def parse_pattern(text: str) -> Pattern:
     """Raises ``ValueError`` with the reason for anything that is not ``schema.table``."""
     match = _PATTERN.fullmatch(text)

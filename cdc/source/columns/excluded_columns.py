@@ -21,6 +21,7 @@ from cdc.source.columns.treated_columns import treatment_faults
 from cdc.source.errors import translated
 from cdc.source.postgres import Connection
 from cdc.source.selection import Table
+from cdc.source.table_lookup import PARTITION_TREE
 
 LISTS_SINCE: Final = 150000
 _COLUMNS: Final = """
@@ -29,7 +30,7 @@ from pg_catalog.pg_attribute a
 where a.attrelid = %s::oid and a.attnum > 0 and not a.attisdropped order by a.attnum
 """
 # Of the table and of each partition: rows are identified by the partition's own.
-_IDENTITIES: Final = """
+_IDENTITIES: Final = f"""{PARTITION_TREE}
 select n.nspname || '.' || c.relname, c.relreplident = 'f',
        array(select a.attname::text
              from pg_catalog.pg_index i
@@ -38,9 +39,7 @@ select n.nspname || '.' || c.relname, c.relreplident = 'f',
              where i.indrelid = c.oid and case c.relreplident when 'd' then i.indisprimary
                                                               when 'i' then i.indisreplident end)
 from pg_catalog.pg_class c join pg_catalog.pg_namespace n on n.oid = c.relnamespace
-where c.relkind in ('r', 'p') and c.oid in (
-    select %(oid)s::oid
-    union all select t.relid from pg_catalog.pg_partition_tree(%(oid)s::oid) t)
+where c.relkind in ('r', 'p') and c.oid in (select oid from tree)
 order by c.oid
 """
 

@@ -186,7 +186,7 @@ def test_a_snapshots_state_goes_from_nothing_through_running_to_complete(
     assert state.read_state(conn, "shop") == (second, "slot", "running", None)
     ledger = Ledger(conn, second)
     ledger.plan(table, [chunk])
-    ledger.done(chunk, 0x1_0000_0010, 8)
+    ledger.done([chunk], 0x1_0000_0010, 8)
     ledger.finish("public", "t")
     state.complete(conn, second, 0x1_0000_0010)
     assert state.read_state(conn, "shop") == (second, "slot", "complete", 0x1_0000_0010)
