@@ -23,15 +23,12 @@ from cdc.source.postgres import Connection, literal
 from cdc.source.table_lookup import lock_against_ddl, lock_together
 from cdc.source.types import load_types
 from snapshots.ledger import Chunk
-from snapshots.plan import TablePlan, same_files, shape_now
+from snapshots.plan import MOST_FILES, TablePlan, same_files, shape_now
 from snapshots.publisher import SnapshotPublisher
 from snapshots.table_reader import Block, in_snapshot, read_blocks
 
 _GONE: Final = ("42P01", "42703", "42704", "3F000")
 """Undefined table, column, object or schema."""
-_MOST_FILES: Final = 32
-"""Read together: with their indexes they take some hundred places in the server's table of locks,
-of 6,400 by default."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +88,7 @@ def together(
         if (
             last
             and (last.label, last.seen) == (task.label, task.seen)
-            and len(last.chunks) < _MOST_FILES
+            and len(last.chunks) < MOST_FILES
             and all(one.is_whole for one in (*last.chunks[-1:], *task.chunks))
             and blocks + more <= most_blocks[task.label]
         ):

@@ -16,7 +16,8 @@ from __future__ import annotations
 import hashlib
 import json
 from bisect import bisect_left
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import groupby
 from typing import Final, NamedTuple
 
 from cdc.config import Source
@@ -36,6 +37,9 @@ BLOCK_BYTES: Final = 8192
 _CHUNKS_A_WORKER: Final = 16
 """What a kill can cost: the chunk that was read, and the one whose last row was held back."""
 _FEWEST_BLOCKS: Final = 128
+MOST_FILES: Final = 32
+"""Read in one statement: with their indexes they take some hundred places in the server's table of
+locks, of 6,400 by default."""
 _FEW_ROWS: Final = 50_000
 _CHUNK_S: Final = 5.0
 """A chunk's lock should not last longer: DDL, and all that queues behind it, waits for it."""
@@ -164,7 +168,7 @@ def plan_table(
         return plan
     if bounds.where and plan.leaves:
         _refuse_others(conn, plan, bounds.where)
-    leaves = [_narrow(conn, plan, leaf) for leaf in plan.leaves]
+    leaves = [leaf for group in _groups(plan.leaves) for leaf in _narrow(conn, plan, group)]
     return plan._replace(leaves=tuple(leaves))
 
 
@@ -179,14 +183,29 @@ def _refuse_others(conn: Connection, plan: TablePlan, where: str) -> None:
         conn.execute(f"EXPLAIN {query}".encode(), prepare=True)
 
 
-def _narrow(conn: Connection, plan: TablePlan, leaf: Leaf) -> Leaf:
-    """With bounds: one range of what an index finds sooner than a scan of the file."""
-    chunk = Chunk(plan.relation.schema, plan.relation.table, 1, leaf.oid, leaf.file, 0, None)
-    with translated(f"{plan.label}: --where or --key-range"):
-        row = conn.execute(f"EXPLAIN (FORMAT JSON) {plan.query(chunk)}".encode()).fetchone()
+def _groups(leaves: Sequence[Leaf]) -> Iterator[list[Leaf]]:
+    """The leaves in their order, those of few blocks with others. Pure."""
+    for small, of in groupby(leaves, lambda leaf: leaf.blocks <= _FEWEST_BLOCKS):
+        found = list(of)
+        size = MOST_FILES if small else 1
+        yield from (found[at : at + size] for at in range(0, len(found), size))
+
+
+def _narrow(conn: Connection, plan: TablePlan, leaves: Sequence[Leaf]) -> list[Leaf]:
+    """With bounds: one range of what an index finds sooner than a scan of the file, and of what has
+    few blocks. The planner's rows of all ``leaves`` count for the first."""
+    whole = plan._replace(leaves=tuple(leaf._replace(by_block=False) for leaf in leaves))
+    query = " UNION ALL ".join(map(plan.query, whole.chunks(1)))
+    with (
+        translated(f"{plan.label}: --where or --key-range"),
+        conn.transaction(force_rollback=True),  # a savepoint: planning locks tables and indexes
+    ):
+        row = conn.execute(f"EXPLAIN (FORMAT JSON) {query}".encode()).fetchone()
     assert row is not None
     rows = int(row[0][0]["Plan"]["Plan Rows"])
-    return leaf._replace(by_block=leaf.by_block and rows > _FEW_ROWS, rows=rows)
+    by_block = len(leaves) == 1 and leaves[0].by_block and rows > _FEW_ROWS
+    first, *others = (leaf._replace(by_block=by_block, rows=0) for leaf in leaves)
+    return [first._replace(rows=rows), *others]
 
 
 def shape_now(

@@ -7,9 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cdc.errors import UsageError
+from cdc.protocol.relation import Relation
 from headwater.cli.snapshot.command import parse_range
-from snapshots.chunk import Pace, unseen, what_it_sees
-from snapshots.plan import Leaf, chunk_blocks, split
+from snapshots.chunk import Pace, Task, together, unseen, what_it_sees
+from snapshots.plan import MOST_FILES, Leaf, TablePlan, chunk_blocks, split
 from snapshots.rate import parse_rate
 from snapshots.table_reader import Block
 
@@ -49,6 +50,37 @@ def test_a_chunk_is_neither_long_nor_needlessly_short(
 ) -> None:
     leaves = (leaf(blocks, rows),)
     assert chunk_blocks(leaves, workers, 32.0, rows_s, bytes_s) == expected
+
+
+def tasks(*tables: tuple[str, str | None, list[Leaf]], blocks: int) -> list[list[int]]:
+    """Which leaves are read together, of tables with what was seen of them before."""
+    plans, every = dict[str, TablePlan](), list[Task]()
+    for name, seen, leaves in tables:
+        relation = Relation(1, "public", name, "d", (), ())
+        plan = TablePlan(1, relation, name, None, (), tuple(leaves))
+        plans[plan.label] = plan
+        every += [Task((chunk,), seen) for chunk in plan.chunks(blocks)]
+    found = together(every, plans, dict.fromkeys(plans, blocks))
+    assert [chunk for task in found for chunk in task.chunks] == [
+        chunk for task in every for chunk in task.chunks
+    ]
+    return [[chunk.leaf for chunk in task.chunks] for task in found]
+
+
+def leaves(*blocks: int) -> list[Leaf]:
+    return [Leaf(number, "ONLY t", "1", of, 0, True) for number, of in enumerate(blocks, 1)]
+
+
+def test_small_files_of_one_table_are_read_together_and_large_ones_alone() -> None:
+    assert tasks(("t", None, leaves(1, 2, 3, 0, 1)), blocks=6) == [[1, 2, 3, 4], [5]]
+    assert tasks(("t", None, leaves(1, 9, 1, 1)), blocks=6) == [[1], [2], [2], [3, 4]]
+    assert tasks(("t", None, leaves(1, 1)), ("u", None, leaves(1, 1)), blocks=6) == [[1, 2], [1, 2]]
+    assert tasks(("t", "1:1:", leaves(1)), ("t", "2:2:", leaves(1)), blocks=6) == [[1], [1]]
+    assert list(map(len, tasks(("t", None, leaves(*[0] * 70)), blocks=6))) == [
+        MOST_FILES,
+        MOST_FILES,
+        6,
+    ]
 
 
 def test_a_worker_waits_until_its_limits_allow_the_next_block() -> None:
