@@ -135,8 +135,8 @@ def test_whoever_reads_partitions_together_holds_none_while_it_waits_for_another
     ):
         done = thread.submit(Migrated(shop.dsn, shop.conn, shop.source).snapshot)
         wait_until(waits, "the snapshot to wait for the migration")
-        migration.execute("lock table public.p0 nowait")
-        migration.execute("lock table public.p2 nowait")
+        migration.execute("lock table public.p0")
+        migration.execute("lock table public.p2")
         migration.commit()
         assert done.result(30) == {"public.root": 3}
 
