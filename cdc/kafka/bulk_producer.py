@@ -64,7 +64,7 @@ class BulkProducer:
         security: Security = PLAINTEXT,
     ) -> None:
         only_errors = {"delivery.report.only.error": True}
-        self._client, max_bytes = open_client(
+        self._client, max_bytes, self._login = open_client(
             bootstrap_servers, settings, self._on_error, security, more=only_errors
         )
         self.largest_record: Final = max_bytes - ENVELOPE_BYTES
@@ -145,6 +145,7 @@ class BulkProducer:
         self._poll(0)
 
     def _poll(self, timeout_s: float) -> None:
+        self._login.renew(self._client)
         self._client.poll(timeout_s)
         if self._error is not None:
             raise self._error

@@ -15,6 +15,7 @@ from typing import Any, Final, NamedTuple
 from confluent_kafka import KafkaError, KafkaException, Producer
 
 from cdc.errors import UsageError
+from cdc.kafka.login import Login
 from cdc.kafka.producer_settings import (
     Settings,
     contradiction,
@@ -49,15 +50,16 @@ def open_client(
     security: Security = PLAINTEXT,
     on_statistics: Callable[[str], None] | None = None,
     more: Mapping[str, str | int | bool] | None = None,
-) -> tuple[Any, int]:
-    """A client of librdkafka as every part of Headwater configures it, and the largest record it
-    takes. ``on_statistics`` gets JSON (librdkafka's STATISTICS.md). Raises ``UsageError`` for
-    settings that would break order or that Kafka does not know."""
+) -> tuple[Any, int, Login]:
+    """A client of librdkafka as every part of Headwater configures it, the largest record it takes,
+    and what renews its password. ``on_statistics`` gets JSON (librdkafka's STATISTICS.md). Raises
+    ``UsageError`` for settings that would break order or that Kafka does not know."""
     settings = dict(settings or {})
     if forbidden(settings):
         raise _all_of(setting_faults(settings))
     whole = {**merged(settings), **(more or {}), "bootstrap.servers": bootstrap_servers}
-    private: dict[str, Any] = {**for_librdkafka(security), "error_cb": on_error}
+    login = Login(security, on_error)
+    private: dict[str, Any] = {**for_librdkafka(security), "error_cb": login}
     if on_statistics is not None:
         private["stats_cb"] = on_statistics
     try:
@@ -67,7 +69,7 @@ def open_client(
             raise _all_of(faults) from None
         hint = "check the options of [kafka] and [kafka.producer]"
         raise UsageError(f"kafka: {_said(error)}", hint) from None
-    return client, largest_bytes(settings)
+    return client, largest_bytes(settings), login
 
 
 def setting_faults(settings: Settings) -> list[UsageError]:
@@ -142,7 +144,7 @@ def why_refused(bootstrap_servers: str, security: Security) -> Refusal | None:
         if (refusal := _refusal(error)) is not None:
             found.append(refusal)
 
-    client, _ = open_client(bootstrap_servers, None, heard, security)
+    client, *_ = open_client(bootstrap_servers, None, heard, security)
     deadline = monotonic() + _REFUSAL_S
     while not any(refusal.for_good for refusal in found) and monotonic() < deadline:
         client.poll(0.05)

@@ -17,6 +17,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from cdc.errors import LogError, RetryableError
 from cdc.kafka.broker import Offsets
+from cdc.kafka.login import Login
 from cdc.kafka.range_reader import consumed, reading
 from cdc.kafka.security import PLAINTEXT, Security
 
@@ -58,7 +59,8 @@ class PartitionReader:
     """Connected at the first call. Use from one thread at a time; close at the end."""
 
     def __init__(self, bootstrap_servers: str, security: Security = PLAINTEXT) -> None:
-        self._settings = {**reading(bootstrap_servers, security), **_SETTINGS}
+        self._bootstrap_servers, self._security = bootstrap_servers, security
+        self._login = Login(security)
         self._client: Any = None
         self._next: dict[_Place, int] = {}
         self._fetched: dict[_Place, int] = {}
@@ -77,8 +79,7 @@ class PartitionReader:
 
         Raises ``RetryableError`` where Kafka does not answer.
         """
-        if self._client is None:
-            self._client = Consumer(self._settings)
+        self._connect()
         with _answering("asking for partitions"):
             found = self._client.list_topics(timeout=_SILENT_S).topics
         return {topic: len(found[topic].partitions) if topic in found else 0 for topic in topics}
@@ -145,6 +146,12 @@ class PartitionReader:
         self._held_bytes = sum(map(_size, chain.from_iterable(self._ahead.values())))
         return found
 
+    def _connect(self) -> None:
+        if self._client is None:
+            self._login = Login(self._security)
+            settings = reading(self._bootstrap_servers, self._security)
+            self._client = Consumer({**settings, **_SETTINGS, "error_cb": self._login})
+
     def _forget(self) -> None:
         self._next = {}
         self._ahead.clear()
@@ -180,8 +187,7 @@ class PartitionReader:
         places = unnamed | _places(begin)
         if self._client is not None and places == self._next:
             return
-        if self._client is None:
-            self._client = Consumer(self._settings)
+        self._connect()
         self._client.assign([TopicPartition(*place, at) for place, at in places.items()])
         self._next, self._fetched = dict(places), dict(places)
         self._ahead.clear()
@@ -189,6 +195,7 @@ class PartitionReader:
 
     def _fetch(self, timeout_s: float) -> bool:
         """Keep what is there, or comes soon; whether something did."""
+        self._login.renew(self._client)
         messages = consumed(self._client, _AT_ONCE, timeout_s)
         moved = False
         for message in messages:

@@ -64,7 +64,7 @@ class Producer:
         queue_bytes: int = 48 << 20,
         security: Security = PLAINTEXT,
     ) -> None:
-        self._producer, self._max_bytes = open_client(
+        self._producer, self._max_bytes, self._login = open_client(
             bootstrap_servers, settings, self._on_error, security, self._on_statistics
         )
         self._proving = Proving(self._producer.produce)
@@ -230,6 +230,7 @@ class Producer:
             )
 
     def _serve(self, timeout_s: float) -> None:
+        self._login.renew(self._producer)
         try:
             self._producer.poll(timeout_s)
         except KafkaException as error:  # what is fatal comes here, and to nobody's callback

@@ -129,6 +129,11 @@ def _translated(error: BaseException, where: str) -> HeadwaterError:
             f"{where}: a topic got more partitions while the stream started",
             "wait: it starts again",
         )
+    if _SIGNED_OUT in text:
+        return RetryableError(
+            f"{where}: Kafka refuses the login",
+            "check kafka.sasl_username and kafka.sasl_password",
+        )
     if away := _AWAY.search(text):
         said = away[1] or away[2]
         return RetryableError(
@@ -184,6 +189,9 @@ _GONE = re.compile(r"KAFKA_DATA_LOSS|kafka\.clients\.consumer\.OffsetOutOfRangeE
 # What a topic has is asked for before Spark is told where to begin, and once more by Spark.
 _ADDED = "you must specify all TopicPartitions"
 # Kafka's clients inside Spark: a broker that restarts, an election, a cut connection.
+_SIGNED_OUT = "org.apache.kafka.common.errors.SaslAuthenticationException"
+"""Kafka's Java client keeps the password that it was started with: the next stream has that of
+now."""
 _AWAY = re.compile(
     r"org\.apache\.kafka\.common\.(?:errors\.)?("
     r"(?:Timeout|Disconnect|Network|BrokerNotAvailable|LeaderNotAvailable|NotLeaderOrFollower|"

@@ -16,7 +16,7 @@ from cdc.errors import HeadwaterError, LogError, RetryableError
 from cdc.kafka.broker import codecs
 from cdc.kafka.broker.direct_sockets import DIRECT
 from cdc.kafka.client import why_refused
-from cdc.kafka.security import PLAINTEXT, Security, for_kafka_python
+from cdc.kafka.security import PLAINTEXT, Security, for_kafka_python, options
 
 CONNECT_TIMEOUT_S = 5.0
 RETRY_TIMEOUT_S = 10.0
@@ -57,6 +57,8 @@ class Connection:
     def __init__(self, address: str, security: Security = PLAINTEXT) -> None:
         self.address = address
         self._security = security
+        self._options = options(security)
+        """Those that the clients were opened with."""
         self._admin: Any = None
         self._idle_readers: list[Any] = []
 
@@ -71,12 +73,14 @@ class Connection:
         """Ask the cluster, again for ``RETRY_TIMEOUT_S`` while what it says is passing: it is
         electing, loading, or has just come back."""
         with self.translated(doing):
+            self._renew()
             admin = self._connected(doing)
             return _TRIES(_named()(call), admin)
 
     @contextmanager
     def reader(self, doing: str) -> Iterator[Any]:
         """A consumer outside of any group, for one read."""
+        self._renew()
         reader = self._idle_readers.pop() if self._idle_readers else self._open_reader(doing)
         try:
             yield reader
@@ -87,6 +91,12 @@ class Connection:
             self._idle_readers.append(reader)
             raise
         self._idle_readers.append(reader)
+
+    def _renew(self) -> None:
+        """Let go of clients that would sign in with a former password when they reconnect."""
+        if (now := options(self._security)) != self._options:
+            self.close()
+            self._options = now
 
     def _open_reader(self, doing: str) -> Any:
         self._probe()

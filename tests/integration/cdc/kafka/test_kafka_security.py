@@ -33,11 +33,27 @@ _STORE_PASSWORD = "only-for-this-test"
 
 
 class Secured(NamedTuple):
-    """A broker's listeners, and the certificate of the one that speaks TLS."""
+    """A broker's listeners, and the certificate of the one that speaks TLS; where it lives, and
+    with which settings."""
 
     scram: str
     plain_tls: str
+    open: str
     certificate: Path
+    home: Path
+    settings: dict[str, str]
+
+    def admit(self, user: str, password: str) -> None:
+        """It has this password alone."""
+        admin = KafkaAdminClient(bootstrap_servers=self.open)
+        credentials = UserScramCredentialUpsertion(user, "SCRAM-SHA-512", password)
+        admin.alter_user_scram_credentials([credentials])
+        admin.close()
+
+    def restart(self) -> None:
+        """Every client has to connect again."""
+        servers.kill(self.home, "kafka")
+        servers.start(self.home, ["kafka"], {"kafka": self.settings})
 
 
 @pytest.fixture(scope="module")
@@ -65,12 +81,10 @@ def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
         "listener.name.tls.ssl.keystore.password": _STORE_PASSWORD,
     }
     try:
-        open_address = servers.start(home / "stack", ["kafka"], {"kafka": settings})
-        admin = KafkaAdminClient(bootstrap_servers=open_address.kafka_bootstrap)
-        user = UserScramCredentialUpsertion(USER, "SCRAM-SHA-512", PASSWORD)
-        admin.alter_user_scram_credentials([user])
-        admin.close()
-        yield Secured(scram, plain_tls, certificate)
+        opened = servers.start(home / "stack", ["kafka"], {"kafka": settings}).kafka_bootstrap
+        broker = Secured(scram, plain_tls, opened, certificate, home / "stack", settings)
+        broker.admit(USER, PASSWORD)
+        yield broker
     finally:
         servers.purge(home / "stack")
 
@@ -120,6 +134,16 @@ sql = "select id from a"
 """
 
 
+_DIRECT = """
+[tables."public.b"]
+mirror = false
+[views.direct]
+store = "lake"
+key = ["id"]
+sql = "select id from b"
+"""
+
+
 def _published(shop: Deployment, security: Security) -> int:
     with Broker(shop.bootstrap, security) as broker:
         ends = broker.end_offsets([f"{shop.name}.public.a"])
@@ -158,6 +182,38 @@ def test_every_client_signs_in_with_scram(shop: Deployment) -> None:
         sasl_password=PASSWORD,  # type: ignore[arg-type]
     )
     _through_every_client(shop, security)
+
+
+def test_a_password_that_is_changed_needs_no_restart(
+    shop: Deployment, secured: Secured, tmp_path: Path
+) -> None:
+    """Capture and apply, with a view over mirrors and one without, sign in with what the file has
+    when the broker that knew them is gone."""
+    user, secret = f"{shop.name}_user", tmp_path / "password"
+    secured.admit(user, "before")
+    secret.write_text("before")
+    shop.environment = {"SHOP_PASSWORD_FILE": str(secret)}
+    shop.extra = _options(
+        security_protocol="SASL_PLAINTEXT",
+        sasl_mechanism="SCRAM-SHA-512",
+        sasl_username=user,
+        sasl_password="${SHOP_PASSWORD}",
+    )
+    shop.extra += f"[apply]\nretry_s = 5\n{_LAKE}{_DIRECT}"
+    shop.execute("create table b (id int primary key)", "insert into b values (1)")
+    shop.init()
+
+    def applied() -> bool:
+        return shop.run("wait", "copy", "direct", "--timeout", "2").returncode == 0
+
+    with shop.running("capture") as capture, shop.running("apply") as apply:
+        wait_until(applied, "both views to be built", 180)
+        secured.admit(user, "after")
+        secret.write_text("after")
+        secured.restart()
+        shop.execute("insert into a values (3)", "insert into b values (3)")
+        wait_until(applied, "the inserts to be applied", 120)
+        assert (capture.poll(), apply.poll()) == (None, None), shop.log("capture")
 
 
 def test_every_client_speaks_tls_to_a_broker_whose_certificate_is_named(
