@@ -10,6 +10,9 @@ from jobs.state.server.connection import Connection, translated
 
 _FEW: Final = 3
 """So many images on a page, as the planner is to expect them."""
+_LOOKED_AT: Final = 100
+_SMALL_BYTES: Final = 1_000
+"""A row with larger values is not copied for that: only their stored sizes are looked at."""
 
 
 def image_tables(mirror_id: int) -> tuple[str, str]:
@@ -34,7 +37,11 @@ def expect_few_images(conn: Connection, table: MirrorTable, mirror_id: int) -> N
     instead of looking into an index."""
     shown = [column.quoted for column in table.columns if not column.generated]
     columns = ", ".join([*shown, LSN, ORDINAL])
-    rows = f"select {columns} from {table.relation} limit {_FEW}"
+    size = " + ".join(f"coalesce(pg_column_size({name}), 0)" for name in shown)
+    rows = (
+        f"select {columns} from (select * from {table.relation} limit {_LOOKED_AT}) r "
+        f"where {size} < {_SMALL_BYTES} limit {_FEW}"
+    )
     for name in image_tables(mirror_id):
         conn.execute(f"insert into {name} ({columns}) {rows}".encode())
         conn.execute(f"analyze {name}".encode())

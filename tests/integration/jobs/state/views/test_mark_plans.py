@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from jobs.state.batch.image_tables import image_tables
+from jobs.state.batch.image_tables import image_tables, prepare_images
 from jobs.state.views.dirty_keys import State, mark_sql
 from tests.support.servers.postgres import fresh_database
 from tests.support.views.engine_setting import EngineSetting
@@ -32,6 +32,20 @@ def setting(postgres: str) -> Iterator[EngineSetting]:
         made = EngineSetting(source, state, SHOP)
         stack.callback(made.close)
         yield made
+
+
+def test_large_values_are_not_copied_for_an_estimate(setting: EngineSetting) -> None:
+    text = "select string_agg(md5(i::text || j), '') from generate_series(1, 4000) j"
+    setting.mirrors.execute(f"update customers set name = ({text} where i > 0) from"
+                            " generate_series(1, 3) i where id = i")  # fmt: skip
+    setting.mirrors.execute("delete from customers where id > 3")
+    setting.step()
+    conn = setting.conn
+    mirror = setting.mirrors.mirrors["public.customers"]
+    prepare_images(conn, mirror.table, mirror.id)
+    for name in image_tables(mirror.id):
+        ((held,),) = conn.execute(f"select pg_table_size('{name}')".encode()).fetchall()
+        assert held < 50_000
 
 
 def read_whole(setting: EngineSetting) -> set[str]:
