@@ -23,11 +23,12 @@ from jobs.state.mirrors.table import NOWHERE, MirrorTable
 from jobs.state.values.value_texts import Reader, rewritten
 
 _UNREADABLE: Final = (ValueError, TypeError, KeyError, AttributeError, RecursionError)
-_LITTERED_BYTES: Final = 1 << 18
+_LITTERED_BYTES: Final = 1 << 18  # of pages that statements read; of large values 16 times as many
 _HELD: Final = f"""
-select mirror, pg_table_size(('pg_temp.old_' || mirror)::regclass),
-       pg_table_size(('pg_temp.new_' || mirror)::regclass), pg_table_size('{STAGED}')
-from (select distinct mirror from {STAGED}) s
+select mirror, greatest(pg_relation_size(o), pg_table_size(o) / 16),
+       greatest(pg_relation_size(n), pg_table_size(n) / 16), pg_table_size('{STAGED}')
+from (select distinct mirror, ('pg_temp.old_' || mirror)::regclass as o,
+             ('pg_temp.new_' || mirror)::regclass as n from {STAGED}) s
 """.encode()
 _FOLDED: Final = [
     *("topic", "partition", "offset", "key", "op", "commit_lsn", "ordinal", "schema_id"),
