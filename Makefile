@@ -1,4 +1,5 @@
-# make demo | check | test | chaos | soak | bench | lint | alarms | clean: each sets up what it needs.
+# make demo | check | test | exhaustive | chaos | soak | bench | lint | alarms | clean: each sets up
+# what it needs.
 # Needs Python >= 3.11 and Java 17 or 21; PYTHON=... chooses another Python.
 
 VENV := .venv
@@ -9,20 +10,24 @@ CHAOS :=
 MINUTES := 30
 SOAK :=
 READY := $(VENV)/.ready
+# Three lanes of whole files, each with servers of its own: on two cores, for a lane waits for
+# processes and servers about half of its time. What took longest goes first (tests/durations.json).
+LANES := --numprocesses 3 --dist loadfile --no-loadscope-reorder
 
-.PHONY: help demo check test chaos soak bench lint alarms clean
+.PHONY: help demo check test exhaustive chaos soak bench lint alarms clean
 .DEFAULT_GOAL := help
 
 help:
-	@echo "make demo    a story on real data, from snapshot to verify, on servers it starts"
-	@echo "make check   lint, types and the tests that need no JVM and no server, in minutes"
-	@echo "make test    lint, types and every test, on real servers"
-	@echo "make chaos   kill, cut and stall all from source to stores, under load: SEEDS=200 runs"
-	@echo "make soak    a fault each minute under a steady load, and what grows: MINUTES=30"
-	@echo "make bench   measure into benchmarks/results.json"
-	@echo "make lint    ruff and mypy only"
-	@echo "make alarms  write rules, inhibitions and docs/alarms.md from the catalog of alarms"
-	@echo "make clean   stop the servers, delete the environment and what the above wrote"
+	@echo "make demo        a story on real data, from snapshot to verify, on servers it starts"
+	@echo "make check       lint, types and the tests that need no JVM and no server, in minutes"
+	@echo "make test        lint, types and the suite, on real servers"
+	@echo "make exhaustive  also the tests of every combination of what the suite tests one by one"
+	@echo "make chaos       kill, cut and stall all from source to stores, under load: SEEDS=200 runs"
+	@echo "make soak        a fault each minute under a steady load, and what grows: MINUTES=30"
+	@echo "make bench       measure into benchmarks/results.json"
+	@echo "make lint        ruff and mypy only"
+	@echo "make alarms      write rules, inhibitions and docs/alarms.md from the catalog of alarms"
+	@echo "make clean       stop the servers, delete the environment and what the above wrote"
 
 $(READY): requirements.lock pyproject.toml jobs/spark/jars.lock stack/bootstrap.sh
 	@stack/bootstrap.sh $(VENV)
@@ -54,11 +59,14 @@ check: lint
 	@stack/test_tools.sh $(VENV)
 	$(BIN)/pytest --pure --numprocesses 2 --quiet tests/unit tests/simulation
 
-# Three lanes of whole files, each with servers of its own: on two cores, for a lane waits for
-# processes and servers about half of its time. What took longest goes first (tests/durations.json).
 test: lint
 	@stack/test_tools.sh $(VENV) s3
-	$(BIN)/pytest --numprocesses 3 --dist loadfile --no-loadscope-reorder
+	$(BIN)/pytest $(LANES)
+
+# What is exhaustive: CONTRIBUTING.md.
+exhaustive: lint
+	@stack/test_tools.sh $(VENV) s3
+	$(BIN)/pytest --exhaustive $(LANES)
 
 clean:
 	@if [ -d .headwater ]; then \

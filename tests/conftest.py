@@ -30,6 +30,7 @@ sys.dont_write_bytecode = False
 
 pytest_plugins = [
     "tests.support.durations",
+    "tests.support.exhaustive",
     "tests.support.pure",
     "tests.support.servers.spark",
     "tests.support.servers.stores",

@@ -15,7 +15,8 @@ import pytest
 FILE: Final = Path(__file__).parents[1] / "durations.json"
 """Seconds by file, of files that take a second or longer."""
 _LEAST_S: Final = 1.0
-_NARROWING: Final = ("keyword", "markexpr", "deselect", "lf", "last_failed", "collectonly")
+_FEWER: Final = ("pure", "keyword", "markexpr", "deselect", "lf", "last_failed", "collectonly")
+_MORE: Final = ("exhaustive",)
 
 
 def file_of(nodeid: str) -> str:
@@ -36,9 +37,9 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def is_whole(config: pytest.Config) -> bool:
-    """Whether all tests are run."""
+    """Whether the tests that are run are those of the suite, no fewer and no more."""
     whole = list(config.args) == list(config.getini("testpaths"))
-    return whole and not any(config.getoption(name, None) for name in _NARROWING)
+    return whole and not any(config.getoption(name, None) for name in (*_FEWER, *_MORE))
 
 
 class Durations:

@@ -41,13 +41,17 @@ def test_only_a_run_that_passed_tells(tmp_path: Path, status: pytest.ExitCode) -
 
 
 @pytest.mark.parametrize(
-    ("args", "keyword", "whole"),
-    [(["tests"], "", True), (["tests/unit"], "", False), (["tests"], "views", False)],
+    ("args", "options", "whole"),
+    [
+        (["tests"], {}, True),
+        (["tests/unit"], {}, False),
+        (["tests"], {"keyword": "views"}, False),
+        (["tests"], {"pure": True}, False),
+        (["tests"], {"exhaustive": True}, False),
+    ],
 )
-def test_a_part_of_the_tests_is_no_whole_run(args: list[str], keyword: str, whole: bool) -> None:
-    config: Any = SimpleNamespace(
-        args=args,
-        getini=lambda _: ["tests"],
-        getoption=lambda name, default: keyword if name == "keyword" else default,
-    )
+def test_fewer_or_more_tests_are_no_whole_run(
+    args: list[str], options: dict[str, Any], whole: bool
+) -> None:
+    config: Any = SimpleNamespace(args=args, getini=lambda _: ["tests"], getoption=options.get)
     assert is_whole(config) == whole
