@@ -22,6 +22,7 @@ from headwater.check.failover import failover
 from headwater.check.finding import Finding
 from headwater.check.kafka import kafka, topics_database
 from headwater.check.producer import producer, record_sizes
+from headwater.check.publication import publication
 
 __all__ = ["Finding", "errors_of", "preflight"]
 
@@ -33,7 +34,7 @@ _SOURCE_CHECKS: tuple[Callable[[source.Source], Iterator[Finding]], ...] = (
     source.privileges,
     source.tables,
     source.keys,
-    source.publication,
+    publication,
     wal.retention,
     wal.timing,
     wal.slot,

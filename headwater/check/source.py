@@ -1,38 +1,26 @@
-"""Checks of the source: server, role, tables, publication. Nothing is changed."""
+"""Checks of the source: server, role, tables. Nothing is changed."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
 from cdc.config import Config
 from cdc.errors import HeadwaterError
-from cdc.source.catalog import captured_tables, relation
-from cdc.source.columns.excluded_columns import ColumnList, column_lists
+from cdc.source.catalog import captured_tables
 from cdc.source.columns.readable_columns import (
     Readable,
     may_read,
     readable_columns,
     select_grants,
 )
-from cdc.source.columns.recorded_treatments import recorded, recorded_faults
 from cdc.source.errors import translated
 from cdc.source.keys import key_faults
 from cdc.source.postgres import Connection, identifier
-from cdc.source.publication import (
-    Publication,
-    addition,
-    changes,
-    denied_hint,
-    read_publication,
-    unpublished,
-)
 from cdc.source.selection import Table
 from cdc.source.slot import slot_state
-from cdc.source.types import load_types
-from headwater.check.excluded_columns import excluded_columns
 from headwater.check.finding import Finding, by_sql
 
 OLDEST: Final = 14
@@ -67,15 +55,6 @@ select current_user, r.rolreplication or r.rolsuper or exists (
 from pg_catalog.pg_roles r
 left join pg_catalog.pg_namespace n on n.nspname = 'headwater'
 where r.rolname = current_user
-"""
-_OWNED = """
-select pg_catalog.pg_has_role(c.relowner, 'USAGE') from pg_catalog.pg_class c where c.oid = %s::oid
-"""
-_MAY_PUBLISH = """
-select coalesce(
-    (select pg_catalog.pg_has_role(p.pubowner, 'USAGE')
-     from pg_catalog.pg_publication p where p.pubname = %s),
-    pg_catalog.has_database_privilege(pg_catalog.current_database(), 'CREATE'))
 """
 
 
@@ -217,77 +196,3 @@ def keys(source: Source) -> Iterator[Finding]:
         yield Finding(level, "keys", fault.message, fault.hint)
         if fault.stops:
             source.wrong_keys.add(fault.table)
-
-
-def publication(source: Source) -> Iterator[Finding]:
-    """Whether the publication fits the tables, or init can make it fit."""
-    name = source.config.source.publication_name
-    current = read_publication(source.conn, name)
-    if not source.tables:
-        return
-    lists = column_lists(source.conn, source.config.source, source.tables)
-    labels = {table.oid: table.label for table in source.tables}
-    was = recorded(source.conn, source.config.source) or ()
-    for fault in recorded_faults(source.config.source, labels, was):
-        yield Finding("error", "columns", fault)
-    for label, treated in source.config.source.treated.items():
-        said = ", ".join(f"{column} ({one})" for column, one in treated.items())
-        yield Finding("ok", "columns", f"of {label} are treated: {said}")
-    if current is not None:
-        yield from excluded_columns(name, current, lists, source.initialised)
-    statements = changes(name, current, source.tables, {} if source.initialised else lists)
-    if current is not None:
-        types = load_types(source.conn)
-        for table in source.tables:  # a key column that a column list leaves out
-            if table.label not in source.wrong_keys:
-                relation(source.conn, table.oid, types, name, source.config.source.keys)
-    if not statements:
-        yield Finding("ok", "publication", f"{name} publishes these tables")
-    elif source.initialised:
-        yield from _unfit(source, name, current, statements, lists)
-    elif _may_change(source, name, source.tables):
-        yield Finding("ok", "publication", f"init {'alters' if current else 'creates'} {name}")
-    else:
-        message = f"role {source.conn.info.user} may not change publication {name}"
-        yield Finding("error", "publication", message, denied_hint(statements), tuple(statements))
-
-
-def _unfit(
-    source: Source,
-    name: str,
-    current: Publication | None,
-    statements: Sequence[str],
-    lists: Mapping[tuple[str, str], ColumnList],
-) -> Iterator[Finding]:
-    """What a publication that ``init`` has made lacks since, or has too much."""
-    new = unpublished(current, source.tables)
-    left_out = [table.label for table in new]
-    source.new_tables = {*left_out}
-    chosen = {(table.schema, table.name) for table in source.tables}
-    surplus = sorted(".".join(table) for table in (current.tables if current else set()) - chosen)
-    if left_out:
-        message = f"source.tables chooses {', '.join(left_out)}, which {name} does not publish"
-        sql: tuple[str, ...] = ()
-        hint = f"run `headwater table add {' '.join(left_out)}`"
-        if not _may_change(source, name, new):
-            sql = (addition(name, new, lists),)
-            hint = f"{denied_hint(sql)}; then {hint}"
-        yield Finding("error", "publication", message, hint, sql)
-    if surplus:
-        message = f"{name} publishes {', '.join(surplus)}, which source.tables does not choose"
-        hint = f"run `headwater table remove {' '.join(surplus)}`"
-        yield Finding("error", "publication", message, hint)
-    if not left_out and not surplus:
-        message = f"publication {name} differs from what `headwater init` created"
-        hint = f"restore it: {'; '.join(statements)}; some changes since then are not captured"
-        yield Finding("error", "publication", message, hint, tuple(statements))
-
-
-def _may_change(source: Source, name: str, tables: Sequence[Table]) -> bool:
-    """Whether the role may create the publication with these tables, or add them to it."""
-    with translated("reading the privileges on the publication"):
-        owned = all(
-            source.conn.execute(_OWNED, (table.oid,)).fetchone() == (True,) for table in tables
-        )
-        row = source.conn.execute(_MAY_PUBLISH, (name,)).fetchone()
-    return owned and row == (True,)

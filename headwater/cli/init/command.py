@@ -35,6 +35,14 @@ MovedOption = Annotated[
         help="With --again: the database is in another cluster now, as after pg_upgrade.",
     ),
 ]
+TakePublicationOption = Annotated[
+    bool,
+    typer.Option(
+        "--take-publication",
+        help="Alter the publication that source.publication names, if it exists and does not fit"
+        " source.tables: add and drop tables, set its options.",
+    ),
+]
 RoleOption = Annotated[
     str,
     typer.Option(
@@ -77,6 +85,7 @@ def init(
         ),
     ] = False,
     moved: MovedOption = False,
+    take_publication: TakePublicationOption = False,
     ddl_events: Annotated[
         bool | None,
         typer.Option(
@@ -121,7 +130,14 @@ def init(
         if ddl_events is not None and runs_for_another(config):
             tell_of_ddl(config, display, ddl_events)
             return
-        outcome = initialise(config, display, with_rows=not no_snapshot, again=again, moved=moved)
+        outcome = initialise(
+            config,
+            display,
+            with_rows=not no_snapshot,
+            again=again,
+            moved=moved,
+            take_publication=take_publication,
+        )
         if ddl_events is not None:
             tell_of_ddl(config, display, ddl_events)
     finally:

@@ -35,6 +35,7 @@ from cdc.topics import table_topic
 from headwater.check import Finding, errors_of, preflight
 from headwater.check.ddl_trigger import CHECK as DDL_EVENTS
 from headwater.check.emit_topics import outbox_tables, public_usage, unnamed_topics
+from headwater.check.publication import CHECK as PUBLICATION
 from headwater.cli.init.topics import (
     Kit,
     dirty,
@@ -77,9 +78,11 @@ def initialise(
     with_rows: bool = True,
     again: bool = False,
     moved: bool = False,
+    take_publication: bool = False,
 ) -> Outcome:
     """Make what is missing, or say what stands. ``again`` replaces a snapshot, complete or not;
-    ``moved`` accepts topics that the database filled in another cluster.
+    ``moved`` accepts topics that the database filled in another cluster; ``take_publication``
+    alters one that ``source.publication`` names and that does not fit.
 
     Raises ``FatalError`` with all errors of the preflight before anything is made.
     """
@@ -91,7 +94,7 @@ def initialise(
             _refuse_unnamed_topics(config, conn)
             _prepare_schema(config, conn, observer)
             return _standing(config, conn, known, observer)
-        _check(config, known)
+        _check(config, known, take_publication)
         _prepare_schema(config, conn, observer)
         tables = captured_tables(conn, source)
         lists = column_lists(conn, source, tables)
@@ -231,10 +234,13 @@ def _exclusively(conn: Connection, source: str) -> None:
         )
 
 
-def _check(config: Config, known: state.SnapshotState | None) -> None:
+def _check(config: Config, known: state.SnapshotState | None, take_publication: bool) -> None:
     """The preflight. A run that starts over does not mind what became of its slot."""
     status = "running" if known else None
-    faults = errors_of(preflight(config, lambda _: status, with_views=False))
+    findings = preflight(config, lambda _: status, with_views=False)
+    faults = errors_of(findings)
+    if not take_publication:
+        faults += [one for one in findings if (one.check, one.level) == (PUBLICATION, "warning")]
     faults = [fault for fault in faults if fault.check != DDL_EVENTS]  # init is the way out
     if known:
         faults = [fault for fault in faults if fault.check != "slot"]

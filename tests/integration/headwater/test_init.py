@@ -189,6 +189,37 @@ def test_a_refused_run_leaves_nothing_half_done(shop: Deployment) -> None:
     assert topics(shop) == []
 
 
+def test_a_publication_of_somebody_else_is_changed_when_that_is_asked_for(shop: Deployment) -> None:
+    shop.execute(
+        "create table public.theirs (id int primary key)",
+        f"create publication fed_{shop.name} for table public.theirs, public.a",
+    )
+    shop.tables = ("public.a", "public.b")
+    shop.settings = f'publication = "fed_{shop.name}"\n'
+    published = f"select tablename from pg_publication_tables where pubname = 'fed_{shop.name}'"
+
+    code, found = shop.check()
+    (warned,) = [one for one in found["warning"] if one["check"] == "publication"]
+    assert code == 0
+    for refusal in (shop.run("init"), shop.run("init", "--again")):
+        assert refusal.returncode == 1
+        said = " ".join(refusal.stderr.split())
+        assert f"publication fed_{shop.name} was there, and does not fit source.tables" in said
+        for statement in warned["sql"]:
+            assert statement in said
+        assert "headwater init --take-publication" in said
+    with connect(shop.dsn) as conn:
+        assert {name for (name,) in conn.execute(published.encode())} == {"a", "theirs"}
+        assert conn.execute("select to_regnamespace('headwater')").fetchone() == (None,)
+
+    done = shop.run("init", "--take-publication")
+    assert done.returncode == 0, done.stderr
+    with connect(shop.dsn) as conn:
+        assert {name for (name,) in conn.execute(published.encode())} == {"a", "b"}
+    again = shop.run("init", "--again")  # it fits now
+    assert again.returncode == 0, again.stderr
+
+
 def test_a_dropped_slot_is_an_error_and_again_is_the_way_out(shop: Deployment) -> None:
     shop.init()
     with connect(shop.dsn) as conn:
