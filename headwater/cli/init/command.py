@@ -28,6 +28,17 @@ PrintSqlOption = Annotated[
         " Changes nothing, and needs no right but to connect.",
     ),
 ]
+NoSnapshotOption = Annotated[
+    bool,
+    typer.Option("--no-snapshot", help="Skip the snapshot: capture only changes from now on."),
+]
+AgainOption = Annotated[
+    bool,
+    typer.Option(
+        "--again",
+        help="Take a new snapshot, for example after a lost slot. Stop capture first.",
+    ),
+]
 MovedOption = Annotated[
     bool,
     typer.Option(
@@ -73,17 +84,8 @@ def register(app: typer.Typer) -> None:
 
 def init(
     ctx: typer.Context,
-    no_snapshot: Annotated[
-        bool,
-        typer.Option("--no-snapshot", help="Skip the snapshot: capture only changes from now on."),
-    ] = False,
-    again: Annotated[
-        bool,
-        typer.Option(
-            "--again",
-            help="Take a new snapshot, for example after a lost slot. Stop capture first.",
-        ),
-    ] = False,
+    no_snapshot: NoSnapshotOption = False,
+    again: AgainOption = False,
     moved: MovedOption = False,
     take_publication: TakePublicationOption = False,
     ddl_events: Annotated[
