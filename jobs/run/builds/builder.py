@@ -84,10 +84,6 @@ class Declared:
     view: View
     config: Config
 
-    @property
-    def store_kind(self) -> str:
-        return self.config.store(self.view.store).kind
-
 
 @dataclass(frozen=True, slots=True)
 class Generation:

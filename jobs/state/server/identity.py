@@ -80,16 +80,6 @@ def refuse_other_source(found: Identity | None, identity: Identity) -> None:
         )
 
 
-def read_stream(conn: Connection) -> dict[str, dict[int, int]]:
-    """Where the stream goes on."""
-    found: dict[str, dict[int, int]] = {}
-    with translated("reading the stream's offsets"):
-        rows = conn.execute("select topic, partition, next_offset from headwater.stream").fetchall()
-    for topic, partition, offset in rows:
-        found.setdefault(topic, {})[partition] = offset
-    return found
-
-
 def is_lost(state: Offsets, committed: Offsets) -> bool:
     """Whether a new state database stands where views were applied before. ``committed`` are next
     offsets of their consumer groups. All of these views have to be built anew."""
