@@ -9,6 +9,7 @@ from pathlib import Path
 import psycopg
 import pytest
 
+import headwater
 from cdc.kafka.broker import Broker
 from tests.support.commands.deployment import Deployment, answer, done
 from tests.support.servers.lent_jvm import Lender
@@ -17,8 +18,9 @@ MARKED = "MARKED"
 KEYS = {"OLD_KEY": "an old key of the columns", "NEW_KEY": "a new key of the columns"}
 COLUMNS = """
 hash_keys = { old = "${OLD_KEY}", new = "${NEW_KEY}" }
+encryption_keys = { old = "${OLD_KEY}" }
 [source.columns]
-"public.person" = { ssn = { hash = "old" }, born = "mask", iban = { truncate = 4 } }
+"public.person" = { ssn = { hash = "old" }, born = "mask", iban = {truncate = 4}, tel = "encrypt" }
 "public.visit" = { place = { hash = "old" } }
 """
 VIEWS = {
@@ -27,7 +29,7 @@ VIEWS = {
     "counted": "select p.id, p.ssn, (select count(*) from orders o where o.person = p.id) as n "
     "from person p",
     "direct": "select id, place, day from visit",
-    "alone": "select id, iban, born, name from person where name <> 'z'",
+    "alone": "select id, iban, born, name, tel from person where name <> 'z'",
 }
 REFUSED = {
     "filtered": "select id from person where ssn = 'x'",
@@ -59,12 +61,13 @@ mirror = false
     deployment = Deployment(tmp_path, source_name, database, kafka, extra=extra, jvm=lender)
     deployment.settings, deployment.environment = COLUMNS, KEYS
     deployment.execute(
-        "create table person (id int primary key, ssn text, born date, iban text, name text)",
+        "create table person (id int primary key, ssn text, born date, iban text, name text, "
+        "tel text)",
         "create table visit (id int primary key, place point, day date)",
         "insert into visit select i, point(i, 7777), '2024-01-01' from generate_series(1, 50) i",
         "create table orders (id int primary key, person int, total numeric(10, 2))",
         f"insert into person select i, '{MARKED}' || i, date '1777-07-07', 'DE8{MARKED}' || i, "
-        "chr(97 + i % 26) from generate_series(1, 100) i",
+        f"chr(97 + i % 26), '{MARKED}' || i from generate_series(1, 100) i",
         "insert into person (id) values (101)",
         "insert into orders select i, i % 120, i from generate_series(1, 300) i",
     )
@@ -119,6 +122,12 @@ def test_views_show_treated_columns_and_are_verified(
         (row,) = conn.execute(query.encode()).fetchall()
         return row
 
+    def told(id_: int) -> tuple[str, str]:
+        """The key's name and the value of an encrypted column, as who has the keys reads it."""
+        (text,) = [one for one in rows(conn, "alone", id_) if ":" in str(one)]
+        keys = {name: KEYS[f"{name.upper()}_KEY"] for name in ("old", "new")}
+        return str(text).partition(":")[0], headwater.decrypt(str(text), keys)
+
     with psycopg.connect(store_database, autocommit=True) as conn:
         with deployment.running("capture") as capture:
             for name in names.values():
@@ -126,7 +135,8 @@ def test_views_show_treated_columns_and_are_verified(
             with deployment.running("apply"):
                 deployment.execute(
                     f"update person set ssn = '{MARKED}!' where id = 2",
-                    f"insert into person values (102, '{MARKED}!', '1777-01-01', '{MARKED}', 'n')",
+                    f"insert into person values (102, '{MARKED}!', '1777-01-01', '{MARKED}', 'n',"
+                    f" '{MARKED}')",
                     "update person set id = 103 where id = 3",
                     "update visit set place = '(1,7777)' where id = 2",
                     "delete from person where id = 4",
@@ -139,12 +149,18 @@ def test_views_show_treated_columns_and_are_verified(
         assert hashed(f"{MARKED}!", "old") in rows(conn, "counted", 2)
         assert hashed("(1,7777)", "old") in rows(conn, "direct", 2)
         assert {"DE8M", "***"} < set(rows(conn, "alone", 5))
-        deployment.settings = COLUMNS.replace('hash = "old"', 'hash = "new"', 1)
+        assert told(102) == ("old", MARKED)
+        deployment.settings = COLUMNS.replace('hash = "old"', 'hash = "new"', 1).replace(
+            'encryption_keys = { old = "${OLD_KEY}"',
+            'encryption_keys = { old = "${OLD_KEY}", new = "${NEW_KEY}"',
+        )
         with deployment.running("capture"), deployment.running("apply"):
             deployment.execute("update person set name = 'm' where id = 5")
             for name in names.values():
                 done(deployment, "view", "rebuild", name)
             equal()
+        assert told(102) == ("new", MARKED)
+        assert told(7) == ("new", f"{MARKED}7"), "of a row that has not changed"
         assert hashed(f"{MARKED}!", "new") in rows(conn, "joined", 2)
         assert hashed(f"{MARKED}!", "new") in rows(conn, "counted", 2)
         stored = repr([conn.execute(f'select * from views."{n}"'.encode()).fetchall()
