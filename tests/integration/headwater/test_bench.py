@@ -30,6 +30,7 @@ def setting(database: str, kafka: str, tmp_path: Path, guardian: Guardian) -> It
         assert left.fetchall() == []
 
 
+@pytest.mark.exhaustive  # of no promise: `make bench` runs it on all rows
 def test_a_race_over_the_same_wal_and_a_snapshot_measure_all(setting: Setting) -> None:
     """On one worker of Debezium, whose start takes longest."""
     race = Race(WIDE, 1, 0.2)

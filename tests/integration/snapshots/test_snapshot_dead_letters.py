@@ -69,7 +69,7 @@ def ids(shop: Deployment, topic: str) -> list[int]:
     return sorted(event.value["after"]["id"] for event in shop.topic(topic) if event.value)
 
 
-@pytest.mark.parametrize("workers", [1, 2])
+@pytest.mark.parametrize("workers", [1, pytest.param(2, marks=pytest.mark.exhaustive)])
 def test_init_stops_at_a_row_or_makes_it_a_dead_letter(shop: Deployment, workers: int) -> None:
     chunks = f"{IN_CHUNKS}workers = {workers}\n"
     shop.extra = chunks
@@ -172,7 +172,7 @@ def test_two_workers_on_demand_leave_every_row_in_its_topic_or_among_dead_letter
     assert len([one for one in letters(shop) if one.position.ordinal]) == 1
 
 
-@pytest.mark.parametrize("workers", ["1", "2"])
+@pytest.mark.parametrize("workers", [pytest.param("1", marks=pytest.mark.exhaustive), "2"])
 def test_a_snapshot_on_demand_that_stops_goes_on_when_told_to_cut(
     shop: Deployment, workers: str
 ) -> None:

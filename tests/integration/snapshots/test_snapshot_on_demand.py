@@ -52,7 +52,7 @@ def ids(events: list[Event]) -> list[int]:
     return sorted(event.value["after"]["id"] for event in events if event.value)
 
 
-@pytest.mark.parametrize("workers", ["1", "2"])
+@pytest.mark.parametrize("workers", [pytest.param("1", marks=pytest.mark.exhaustive), "2"])
 def test_rows_go_to_a_topic_of_their_own_while_capture_streams(
     shop: Deployment, workers: str
 ) -> None:

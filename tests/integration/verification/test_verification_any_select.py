@@ -145,7 +145,9 @@ def test_rows_that_are_wrong_are_found_while_others_change(shop: StateEngine) ->
     assert set(report.differences[0].key) == {"id"}
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize(
+    "seed", [0, *(pytest.param(n, marks=pytest.mark.exhaustive) for n in range(1, 6))]
+)
 @pytest.mark.parametrize("watched", [True, False])
 def test_a_right_view_is_never_called_wrong_whatever_changes(
     shop: StateEngine, seed: int, *, watched: bool

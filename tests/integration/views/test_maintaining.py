@@ -25,7 +25,7 @@ from tests.spark_maintenance.projected import Projected
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-_SEEDS = 2
+_SEEDS = (0, 1)
 _BATCHES = 3
 
 
@@ -36,7 +36,12 @@ def connection(postgres: str) -> Iterator[Connection]:
         conn.rollback()
 
 
-@pytest.fixture(params=[(kind, n) for n in range(_SEEDS) for kind in (Projected, Mirrored)],
+def _marks(seed: int) -> list[pytest.MarkDecorator]:
+    return [pytest.mark.exhaustive] if seed else []
+
+
+@pytest.fixture(params=[pytest.param((kind, n), marks=_marks(n))
+                        for n in _SEEDS for kind in (Projected, Mirrored)],
                 ids=lambda of: f"{of[0].__name__}-{of[1]}")  # fmt: skip
 def kept(
     request: pytest.FixtureRequest, spark: SparkSession, tmp_path: Path, connection: Connection
@@ -56,7 +61,7 @@ def test_whatever_was_killed_or_comes_again_the_view_is_what_its_sql_says(kept: 
     broken_history(kept, _BATCHES)
 
 
-@pytest.mark.parametrize("seed", range(_SEEDS))
+@pytest.mark.parametrize("seed", [pytest.param(n, marks=_marks(n)) for n in _SEEDS])
 def test_a_store_that_was_set_back_is_as_before_when_all_since_has_come_again(
     seed: int, spark: SparkSession, connection: Connection
 ) -> None:

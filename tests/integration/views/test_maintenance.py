@@ -17,7 +17,8 @@ from views.spark.view import MaintainedView, resolve_maintained
 from views.table_versions import TableColumn, TableVersion
 from views.types import INT4, TEXT
 
-_SEEDS = 60  # more of them: python -m tests.spark_maintenance
+# More of them: python -m tests.spark_maintenance.
+_SEEDS = [*range(15), *(pytest.param(n, marks=pytest.mark.exhaustive) for n in range(15, 60))]
 
 
 @pytest.fixture(scope="module")
@@ -33,7 +34,7 @@ def connection(session: Connection) -> Iterator[Connection]:
     session.rollback()
 
 
-@pytest.mark.parametrize("seed", range(_SEEDS))
+@pytest.mark.parametrize("seed", _SEEDS)
 def test_a_maintained_view_is_the_view_made_anew(connection: Connection, seed: int) -> None:
     history(connection, seed)
 

@@ -197,7 +197,7 @@ def test_a_capture_that_waits_for_the_slot_sees_what_the_one_before_published(
     assert len(events) == 4
 
 
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.exhaustive)])
 def test_capture_killed_again_and_again_loses_and_doubles_nothing(
     shop: Deployment, seed: int
 ) -> None:

@@ -142,7 +142,10 @@ def test_a_new_label_of_an_enum_is_a_value_like_the_others(shop: Deployment) -> 
     assert [found[i]["mood"] for i in (1, 2, 3)] == ["sad", "glad", "glad"]
 
 
-@pytest.mark.parametrize("wholesale", ["for all tables", "for tables in schema public"])
+@pytest.mark.parametrize(
+    "wholesale",
+    ["for all tables", pytest.param("for tables in schema public", marks=pytest.mark.exhaustive)],
+)
 def test_a_table_that_joins_a_wholesale_publication_is_captured_from_its_first_row(
     shop: Deployment, wholesale: str
 ) -> None:

@@ -80,7 +80,7 @@ def streamed(events: list[Event]) -> list[tuple[int, int]]:
     return [event.position for event in events if event.value and event.position[1]]
 
 
-@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.exhaustive)])
 def test_a_table_joins_while_it_is_written_and_capture_runs(shop: Deployment, seed: int) -> None:
     with shop.running("capture") as capture:
         shop.captured(capture)

@@ -15,6 +15,7 @@ from tests.support.views.mirror_tables import MirrorSetting
 
 LABEL = "public.t"
 STEPS = 24
+SEEDS = [*range(3), *(pytest.param(n, marks=pytest.mark.exhaustive) for n in range(3, 10))]
 
 
 @pytest.fixture
@@ -81,7 +82,7 @@ class Source:
         )
 
 
-@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("seed", SEEDS)
 def test_the_mirror_is_the_source_also_where_builds_have_asked_its_catalog(
     setting: MirrorSetting, seed: int
 ) -> None:
@@ -112,7 +113,7 @@ def test_the_mirror_is_the_source_also_where_builds_have_asked_its_catalog(
             setting.assert_equal(LABEL)
 
 
-@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("seed", SEEDS)
 def test_the_mirror_is_the_source(setting: MirrorSetting, seed: int) -> None:
     source = Source(seed)
     for _ in range(STEPS):

@@ -85,7 +85,9 @@ def _sums(setting: EngineSetting, view: Kept) -> GroupSums:
     return view.view.groups
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize(
+    "seed", [0, *(pytest.param(n, marks=pytest.mark.exhaustive) for n in (1, 2))]
+)
 def test_a_batch_counts_once_whatever_is_killed(seed: int, setting: EngineSetting) -> None:
     generator = random.Random(seed)
     _add_all(setting)
