@@ -1,4 +1,4 @@
-"""Headwater for applications: read your own writes.
+"""Headwater for applications: read your own writes, and ask how late views are.
 
     import headwater
 
@@ -6,10 +6,12 @@
         conn.execute("update orders set shipped = true where id = 7")
         conn.commit()
         views.wait("open_orders", lsn=headwater.current_lsn(conn), timeout_s=5)
+        late_s = views.lag("open_orders")["open_orders"].behind_s
 
 When ``wait`` returns, the view holds everything that was committed before ``current_lsn`` was
 asked. ``NotReachedError`` says what it lacks after ``timeout_s``, ``StoppedError`` at once that a
-fault has ended it. ``decrypt`` reads a column that ``source.columns`` encrypts.
+fault has ended it. ``lag`` gives a ``ViewLag`` for each view. ``decrypt`` reads a column that
+``source.columns`` encrypts.
 """
 
 from __future__ import annotations
@@ -22,8 +24,10 @@ if TYPE_CHECKING:
         HeadwaterError,
         NotReachedError,
         Reached,
+        State,
         StoppedError,
         UsageError,
+        ViewLag,
         Views,
         current_lsn,
         decrypt,
@@ -33,8 +37,10 @@ __all__ = [
     "HeadwaterError",
     "NotReachedError",
     "Reached",
+    "State",
     "StoppedError",
     "UsageError",
+    "ViewLag",
     "Views",
     "current_lsn",
     "decrypt",

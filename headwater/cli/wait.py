@@ -12,8 +12,8 @@ from headwater.cli.common.context import configured
 from headwater.cli.common.output import err, out, print_error, print_json
 
 if TYPE_CHECKING:
+    from headwater.view_client import Reached
     from verification.late_view_errors import Standing
-    from verification.read_your_writes import Reached
 
 TIMED_OUT = 3
 """The exit code when the time was over first."""
@@ -55,7 +55,7 @@ def wait(
       headwater wait open_orders
       headwater wait open_orders customers --lsn 0/16B3748 --timeout 5
     """
-    from verification.read_your_writes import Views, parsed
+    from headwater.view_client import Views, parsed
     from verification.view_positions import NotReachedError, StoppedError
 
     def on_idle(said: str) -> None:

@@ -250,7 +250,7 @@ def _tell(config: Config, kind: str, view: str, done: Settled, tables: set[str])
 def _way_back(config: Config, view: str) -> str:
     """The command that gives a view what discarded events held. Mirrors in Delta have the rows of
     their tables as they were before, and so has whatever is made from them."""
-    from verification.read_your_writes import kept
+    from verification.view_facts import kept
 
     if not kept_by_state(config, [view]) and kept(config, view).maintained:
         return f"headwater view rebuild {view}"

@@ -25,8 +25,7 @@ Document = dict[str, Any]
 def gathered(config: Config, name: str) -> Document:
     """All that is known of a view, as JSON. ``problems`` say what is not known, and why."""
     from cdc.kafka.broker import Broker
-    from verification.read_your_writes import kept
-    from verification.view_facts import is_kept_by_state
+    from verification.view_facts import is_kept_by_state, kept
 
     if is_kept_by_state(config, name):
         return state_views.gathered(config, name, described(config, name))

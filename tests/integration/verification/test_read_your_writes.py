@@ -72,6 +72,8 @@ def test_a_view_is_waited_for_exactly(shop: Deployment, view: str) -> None:
         shop.captured()
         with pytest.raises(headwater.NotReachedError) as late:
             views.wait(view, lsn=lsn, timeout_s=0.5)
+        lag = views.lag(view)[view]
+        assert (lag.state, lag.behind_records, lag.fresh) == ("fresh", 1, True), "for a second"
         assert f"lacks 1 record of what was committed below {lsn}. " in str(late.value)
         assert "headwater apply" in str(late.value)
 

@@ -278,9 +278,17 @@ def test_lag_is_true_while_each_part_stands_in_turn(shop: Shop) -> None:
         assert not of_views, "a frozen capture loses its slot after a while, no view is late for it"
     calm(shop)
 
-    with shop.frozen("apply"):
+    with headwater.Views(shop.deployment.config) as views, shop.frozen("apply"):
+        before = views.lag()
+        assert before.keys() == {shop.name(one) for one in VIEWS}
+        assert all(one.fresh and one.behind_records == 0 for one in before.values())
         age = shop.committed(*(f"update orders set paid = 3 where id = {n}" for n in range(1, 8)))
         shop.deployment.captured()
+        asked = views.lag(view)[view]
+        assert age.agrees(asked.behind_s or 0.0), asked
+        assert (asked.behind_records, asked.parked_keys, asked.blocked_by) == (7, 0, "")
+        with pytest.raises(headwater.UsageError, match="no view 'nothing'"):
+            views.lag(view, "nothing")
         (told,) = shop.json("lag", view)["summary"]
         assert told["behind_records"] == 7
         assert age.agrees(told["behind_s"]), told

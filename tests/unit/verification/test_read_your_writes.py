@@ -11,10 +11,10 @@ import pytest
 import headwater
 from cdc.errors import RetryableError, SinkError, UsageError
 from headwater.cli.wait import document, lacking, line
+from headwater.view_client import Reached, current_lsn, parsed
 from jobs.generations.last_error import forget, noted
 from jobs.generations.view_locks import turn
 from verification.late_view_errors import Standing, idle, is_applied, refuse_stopped, said, way_out
-from verification.read_your_writes import Reached, current_lsn, parsed
 from verification.view_positions import Behind, Lacking, StoppedError
 
 

@@ -11,8 +11,8 @@ from cdc.errors import LogError, RetryableError
 from cdc.events.marks import Mark
 from cdc.lag.view_lags import Moment, view_lags
 from cdc.source.slot import SourceIdentity
+from headwater.view_client import Views
 from tests.support.events.log_in_memory import PROGRESS, TABLE, LogInMemory
-from verification.read_your_writes import Views
 from verification.view_positions import NotReachedError, applied_below, wait_until_applied
 
 
@@ -174,7 +174,7 @@ class SourceAsked:
 def test_a_mark_of_another_database_says_nothing_of_views(
     lsn: int | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    log, place = LogInMemory(), "verification.read_your_writes"
+    log, place = LogInMemory(), "headwater.view_client"
     log.change(50)
     log.mark(60)
     log.apply("v", 1)

@@ -1,5 +1,5 @@
-"""Read your own writes: waiting until views hold what was committed. ``headwater`` is where
-applications import it from."""
+"""Views as an application asks them: waiting until they hold what was committed, and how late they
+are. ``headwater`` is where applications import it from."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from cdc.source.position import CURRENT_LSN, nudge
 from cdc.source.position import current_lsn as lsn_of
 from cdc.source.postgres import Connection, connect
 from cdc.source.slot import SourceIdentity, identify
+from headwater.lag.view_lag import ViewLag, ViewLags
 from verification.late_view_errors import Standing, idle, said, way_out
-from verification.view_facts import kept as kept
 from verification.view_facts import view_facts
 from verification.view_positions import (
     Lacking,
@@ -76,7 +76,7 @@ class Reached(NamedTuple):
 
 
 class Views:
-    """The views of a configuration, to be waited for.
+    """The views of a configuration, to be waited for and asked how late they are.
 
     It connects when it is first used, and keeps the connections: make one for each thread, and
     close it at the end.
@@ -90,6 +90,7 @@ class Views:
         self._here: SourceIdentity | None = None
         self._met = False
         self._facts = view_facts(self._config, self._broker)
+        self._lags = ViewLags(self._config)
 
     def __enter__(self) -> Views:
         return self
@@ -100,7 +101,19 @@ class Views:
     def close(self) -> None:
         """Release connections. The next call connects again."""
         self._broker.close()
+        self._lags.close()
         self._disconnect()
+
+    def lag(self, *views: str) -> Mapping[str, ViewLag]:
+        """How far ``views`` are behind the source, by their names; without any, all that are
+        declared.
+
+        The first call takes up to three seconds while something is behind, as ``headwater lag``
+        does; later ones take one look, and compare it with those before. Raises ``UsageError`` for
+        a view that is not declared, ``RetryableError`` while the source or Kafka does not answer,
+        ``LogError`` where the topics are of another database than the source or are missing.
+        """
+        return self._lags.look(views)
 
     def wait(
         self,
