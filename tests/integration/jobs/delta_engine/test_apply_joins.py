@@ -127,7 +127,10 @@ def test_a_row_of_one_table_may_nest_its_values(shop: Shop) -> None:
     assert set(shop.shown("paid")) == {12}
 
 
-def test_changes_of_either_table_reach_a_joined_view(shop: Shop) -> None:
+def test_changes_of_either_table_reach_a_joined_view_and_a_sink_s_settings_no_other(
+    shop: Shop,
+) -> None:
+    shop.sink = ConfidingSink()
     shop.customer(1, 1, "Ada")
     shop.order(2, 10, 1, note="first")
     shop.order(3, 11, 2)
@@ -142,14 +145,6 @@ def test_changes_of_either_table_reach_a_joined_view(shop: Shop) -> None:
     shop.customers.write(truncate(8, 1, CUSTOMERS.schema_id()))
     assert shop.apply_now() == {}
     assert shop.shown("name") == {10: (None,)}
-
-
-def test_what_a_sink_sets_for_its_write_concerns_no_other_view(shop: Shop) -> None:
-    shop.sink = ConfidingSink()
-    shop.customer(1, 1, "Ada")
-    shop.order(2, 10, 1)
-    assert shop.apply_now() == {}
-    assert shop.shown("name") == {10: ("Ada",)}
     assert shop.spark.conf.get("headwater.written", "") == ""
 
 

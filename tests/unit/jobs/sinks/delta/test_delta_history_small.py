@@ -80,7 +80,9 @@ def without_echoes(history: str, rows: list[tuple[Any, ...]]) -> list[tuple[Any,
     ]
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize(
+    "seed", [*range(3), *(pytest.param(s, marks=pytest.mark.exhaustive) for s in range(3, 12))]
+)
 def test_whatever_comes_in_whatever_batches_each_change_is_there_once(
     seed: int, one: Written
 ) -> None:
@@ -176,35 +178,43 @@ def test_another_writer_is_noticed_and_the_batch_tried_again(
         one.sink._here.write(changes_of([Event(4, "u", 1, "d")]), None)
 
 
-@pytest.mark.parametrize("step", ["vector", "rows", "before", "after"])
+KILLS = (
+    "jobs.sinks.delta.history.version_ends.staged",
+    "jobs.sinks.delta.history.version_ends.commit",
+    "jobs.sinks.delta.log.os.link",
+    "jobs.sinks.delta.history.version_ends.keep_short",
+)
+"""Before the file of marks, that of rows, the commit, and what follows it."""
+
+
 def test_killed_between_any_two_steps_the_batch_is_there_once(
-    step: str, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Files that no commit has are nobody's; a commit counts, whoever did not learn of it."""
     one = Written(spark, tmp_path, "scd2")  # of a log delta-rs makes each commit
-    first = [Event(1, "c", 1, "a"), Event(1, "c", 2, "b", ordinal=2)]
-    then = [Event(2, "u", 1, "A", None), Event(2, "d", 2, ordinal=2), Event(3, "c", 3, "c")]
-    one.apply(*first)
-    before = one.table.version()
-    where = {
-        "vector": "jobs.sinks.delta.history.version_ends.staged",
-        "rows": "jobs.sinks.delta.history.version_ends.commit",
-        "before": "jobs.sinks.delta.log.os.link",
-        "after": "jobs.sinks.delta.history.version_ends.keep_short",
-    }[step]
+    events = [Event(1, "c", 1, "a"), Event(1, "c", 2, "b", ordinal=2)]
+    one.apply(*events)
 
     def killed(*_: Any) -> None:
         raise KeyboardInterrupt
 
-    with monkeypatch.context() as patched:
-        patched.setattr(where, killed)
-        with pytest.raises(KeyboardInterrupt):
-            one.apply(*then)
-    done = step == "after"
-    assert one.table.version() == before + done
-    one.number, one.sink = one.number - 1, one.opened()
-    assert one.apply(*then) == ("" if done else "Headwater")
-    assert one.rows() == expected(one.history, [*first, *then])
+    for lsn, where in enumerate(KILLS, 2):
+        then = [
+            Event(lsn, "u", 1, f"A{lsn}", None),
+            Event(lsn, "d", lsn, ordinal=2),
+            Event(lsn, "c", lsn + 1, "c", ordinal=3),
+        ]
+        before = one.table.version()
+        with monkeypatch.context() as patched:
+            patched.setattr(where, killed)
+            with pytest.raises(KeyboardInterrupt):
+                one.apply(*then)
+        done = where == KILLS[-1]
+        assert one.table.version() == before + done
+        one.number, one.sink = one.number - 1, one.opened()
+        assert one.apply(*then) == ("" if done else "Headwater")
+        events += then
+        assert one.rows() == expected(one.history, events)
     assert not list((one.home / "v" / "_delta_log").glob("*.tmp"))
     one.sink._of.table(spark).vacuum()
     assert spark.read.format("delta").load(str(tmp_path / "v")).count() == len(one.rows())

@@ -169,7 +169,12 @@ def test_columns_get_wider_types_in_place_and_no_others(
 
 
 @pytest.mark.parametrize(
-    "settings", [{"partition_by": ["day"]}, {"cluster_by": ["day"]}], ids=["partition", "cluster"]
+    "settings",
+    [
+        pytest.param({"partition_by": ["day"]}, marks=pytest.mark.exhaustive),
+        {"cluster_by": ["day"]},
+    ],
+    ids=["partition", "cluster"],
 )
 def test_files_lie_as_declared_and_a_batch_reads_those_of_its_keys(
     settings: dict[str, Any], spark: SparkSession, tmp_path: Path
@@ -218,7 +223,7 @@ def test_columns_that_files_cannot_lie_by_are_refused(
         DeltaSink(table).prepare(columns, ("id",))
 
 
-@pytest.mark.parametrize("history", ["", "log", "scd2"])
+@pytest.mark.parametrize("history", ["", pytest.param("log", marks=pytest.mark.exhaustive), "scd2"])
 def test_a_generation_is_filled_and_shown_with_all_that_was_declared(
     history: str, spark: SparkSession, tmp_path: Path
 ) -> None:
@@ -244,7 +249,7 @@ def test_a_generation_is_filled_and_shown_with_all_that_was_declared(
     assert detail.properties["delta.deletedFileRetentionDuration"] == "interval 7 days"
 
 
-@pytest.mark.parametrize("first", [0.0, -0.0])
+@pytest.mark.parametrize("first", [0.0, pytest.param(-0.0, marks=pytest.mark.exhaustive)])
 def test_zeros_of_both_signs_are_one_key(spark: SparkSession, tmp_path: Path, first: float) -> None:
     """A topic has two keys of them, so that both may be in one batch."""
     columns = StructType().add("k", DoubleType()).add("s", StringType()).add("v", StringType())
