@@ -19,7 +19,7 @@ from cdc.lag.report import Assessor, Block, Report
 from cdc.lag.slot_activity import SlotActivity
 from cdc.lag.source_session import SourceSession
 from cdc.lag.view_lags import Moment, view_lags
-from headwater.lag.parked_keys import Parked, ParkedKeys, by_view
+from headwater.lag.parked_counts import Parked, ParkedKeys, by_view
 from headwater.lag.verified import Verified, read_verified
 from jobs.generations.last_error import stopped
 from jobs.generations.view_state import view_directory

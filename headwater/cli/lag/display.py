@@ -17,7 +17,7 @@ from cdc.lag.report import CaptureReport, ViewReport
 from cdc.lag.states import GOOD, State
 from cdc.lsn import format_lsn
 from headwater.cli.common.format import age, size
-from headwater.lag.parked_keys import waiting_keys
+from headwater.lag.parked_counts import waiting_keys
 from headwater.lag.verified import Verified
 from headwater.lag.watch import Seen, told
 

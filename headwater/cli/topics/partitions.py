@@ -28,7 +28,7 @@ from cdc.source.replication import ReplicationStream
 from cdc.source.selection import parse_pattern
 from cdc.source.slot import identify, slot_state
 from cdc.topics import outbox_topic, progress_topic, table_topic, view_group
-from headwater.lag.parked_keys import ParkedKeys
+from headwater.lag.parked_counts import ParkedKeys
 from jobs.generations.generation_record import read_generations
 from jobs.generations.view_state import view_directory
 from jobs.state.views.undeclared_views import with_undeclared

@@ -47,8 +47,8 @@ from jobs.sinks.contract import (
     ViewRow,
 )
 from jobs.sinks.delta.delta_reader import is_plain, named, opened, stream
-from jobs.sinks.delta.merge import bounds, match, newer, of, updated
 from jobs.sinks.delta.small_merge import has_unchanged, lacks_rows, merge, null_keys, small_table
+from jobs.sinks.delta.spark_merge import bounds, merged, newer
 from jobs.sinks.delta.table import DeltaView
 from jobs.sinks.delta.transactions import Transaction, confined, numbered
 from jobs.sinks.documents import key_text
@@ -197,21 +197,9 @@ class DeltaSink:
             raise unknown_values(self._view, of, count)
 
     def _merge(self, rows: DataFrame, facts: Row, transaction: Transaction | None) -> None:
-        session = rows.sparkSession
-        held = (of("t", COMMIT_LSN), of("t", ORDINAL))
-        later = newer(of("s", COMMIT_LSN), of("s", ORDINAL), held)
-        deleted, partial = of("s", DELETED), bool(facts["partial"])
-        names = (*self._of.columns.names, COMMIT_LSN, ORDINAL)
+        session, of = rows.sparkSession, self._of
         with confined(session, transaction):
-            (
-                self._of.table(session)
-                .alias("t")
-                .merge(rows.alias("s"), match(self._of.columns, self._of.key, facts))
-                .whenMatchedDelete(later & deleted)
-                .whenMatchedUpdate(later, {quoted(n): updated(n, partial) for n in names})
-                .whenNotMatchedInsert(~deleted, {quoted(n): of("s", n) for n in names})
-                .execute()
-            )
+            merged(of.table(session), rows, of.columns, of.key, facts).execute()
 
 
 def _condition(key: tuple[str, ...], keys: Keys) -> str:

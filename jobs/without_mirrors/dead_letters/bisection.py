@@ -27,7 +27,7 @@ from jobs.spark.faults import POISON, translate
 from jobs.spark.interpreter import interpreted
 from jobs.without_mirrors.batch_part import Part
 from jobs.without_mirrors.dead_letters.letter import Letter
-from jobs.without_mirrors.dead_letters.parked_keys import record_id, without
+from jobs.without_mirrors.dead_letters.parked_records import record_id, without
 from jobs.without_mirrors.evaluation import Model, released
 from jobs.without_mirrors.fold import EVENT
 from jobs.without_mirrors.projection import project

@@ -9,7 +9,7 @@ from pyspark.sql import DataFrame, Row
 
 from cdc.lsn import Position
 from jobs.without_mirrors.dead_letters.letter import Letter, Owner
-from jobs.without_mirrors.dead_letters.parked_keys import without
+from jobs.without_mirrors.dead_letters.parked_records import without
 from jobs.without_mirrors.dead_letters.parked_rows import before_end, id_of
 from jobs.without_mirrors.dead_letters.row_lifetimes import lives, place_of
 

@@ -13,7 +13,7 @@ from jobs.without_mirrors.dead_letters.letter import Owner, fate
 
 
 def id_of(row: Row) -> str:
-    """As letters and ``jobs.without_mirrors.dead_letters.parked_keys.record_id`` have it."""
+    """As letters and ``jobs.without_mirrors.dead_letters.parked_records.record_id`` have it."""
     return f"{row.topic}-{row.partition}-{row.offset}"
 
 

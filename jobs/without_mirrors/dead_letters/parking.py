@@ -30,7 +30,7 @@ from jobs.sinks.row_errors import UNKNOWN
 from jobs.without_mirrors.dead_letters.bisection import Poison
 from jobs.without_mirrors.dead_letters.letter import Letter, Letters, fate
 from jobs.without_mirrors.dead_letters.parked_batch import ParkedBatch
-from jobs.without_mirrors.dead_letters.parked_keys import is_of, record_id, without
+from jobs.without_mirrors.dead_letters.parked_records import is_of, record_id, without
 from jobs.without_mirrors.dead_letters.parked_rows import by_owner, fate_of, id_of, owner_of
 
 LETTERS_PER_KEY = 100

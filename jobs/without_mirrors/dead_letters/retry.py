@@ -28,7 +28,7 @@ from jobs.sinks.stores import open_sink
 from jobs.without_mirrors.column_names import Names
 from jobs.without_mirrors.dead_letters.bisection import applied_but, isolate
 from jobs.without_mirrors.dead_letters.letter import Letter, Letters
-from jobs.without_mirrors.dead_letters.parked_keys import without
+from jobs.without_mirrors.dead_letters.parked_records import without
 from jobs.without_mirrors.dead_letters.topic import LetterBox
 from jobs.without_mirrors.evaluation import Applier, Model, evaluate
 from jobs.without_mirrors.late_snapshot_values import apply_records

@@ -25,7 +25,7 @@ from jobs.sinks.delta.history.spark_order import (
     truncates_of,
     with_op,
 )
-from jobs.sinks.delta.merge import bounds, of, same, within
+from jobs.sinks.delta.spark_merge import bounds, of, same, within
 from jobs.sinks.delta.table import DeltaView
 from jobs.sinks.delta.transactions import Transaction, confined, numbered
 from jobs.sinks.documents import key_text

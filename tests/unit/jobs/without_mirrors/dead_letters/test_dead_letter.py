@@ -14,7 +14,7 @@ from cdc.errors import HeadwaterError, LogError, ViewError
 from cdc.events.records import Record as Sent
 from cdc.kafka.broker import Record
 from cdc.lsn import Position
-from headwater.lag.parked_keys import waiting_keys
+from headwater.lag.parked_counts import waiting_keys
 from jobs.without_mirrors.dead_letters.bisection import failing
 from jobs.without_mirrors.dead_letters.letter import (
     Fate,

@@ -1,18 +1,22 @@
-"""The expressions of a MERGE into a view's table: ``t`` is the table, ``s`` the batch. Pure."""
+"""MERGE into a view's table by Spark, and its expressions: ``t`` is the table, ``s`` the batch."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import reduce
 from operator import and_
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from pyspark.sql import Column, Row
+from pyspark.sql import Column, DataFrame, Row
 from pyspark.sql import functions as F
 from pyspark.sql.types import DataType, IntegerType, LongType, StringType, StructType
 
-from jobs.sinks.contract import COMMIT_LSN, ORDINAL, UNCHANGED
+from jobs.sinks.contract import COMMIT_LSN, DELETED, ORDINAL, UNCHANGED
 from jobs.sinks.schema_evolution import quoted
+
+if TYPE_CHECKING:
+    from delta import DeltaTable
+    from delta.tables import DeltaMergeBuilder
 
 # Literals of exactly the column's type: with a cast around them Delta skips no file.
 _LITERALS: dict[type[DataType], Callable[[Any], Column]] = {
@@ -20,6 +24,26 @@ _LITERALS: dict[type[DataType], Callable[[Any], Column]] = {
     LongType: lambda value: F.expr(f"{value}L"),
     StringType: F.lit,
 }
+
+
+def merged(
+    table: DeltaTable, rows: DataFrame, columns: StructType, key: tuple[str, ...], facts: Row
+) -> DeltaMergeBuilder:
+    """The MERGE of a batch, to be executed: what is newer in ``rows`` replaces, deletes or inserts.
+
+    ``facts`` are the batch's ``bounds``, and as ``partial`` whether it leaves values unchanged.
+    """
+    held = (of("t", COMMIT_LSN), of("t", ORDINAL))
+    later = newer(of("s", COMMIT_LSN), of("s", ORDINAL), held)
+    deleted, partial = of("s", DELETED), bool(facts["partial"])
+    names = (*columns.names, COMMIT_LSN, ORDINAL)
+    return (
+        table.alias("t")
+        .merge(rows.alias("s"), match(columns, key, facts))
+        .whenMatchedDelete(later & deleted)
+        .whenMatchedUpdate(later, {quoted(n): updated(n, partial) for n in names})
+        .whenNotMatchedInsert(~deleted, {quoted(n): of("s", n) for n in names})
+    )
 
 
 def of(side: str, name: str) -> Column:
