@@ -64,17 +64,29 @@ def view(spark: SparkSession, store: Store, source_name: str) -> Iterator[View]:
     made.generations.close()
 
 
-def test_a_generation_is_unseen_until_it_is_switched_to(view: View) -> None:
+def test_a_generation_is_unseen_until_it_is_switched_to_and_can_be_come_back_to(view: View) -> None:
     assert view.generations.live() is None
     view.load(1, "first")
     assert view.generations.live() is None
     view.generations.switch(1)
+    view.generations.switch(1)
     assert view.read() == {"first": ROWS}
-    view.load(2, "second")
+    view.feed(1).apply(upsert(LSN + 8, id=1, name="changed"))
+    view.load(2, "abandoned")
+    view.load(2, "second", ROWS - 10)
     view.feed(2).apply(upsert(LSN + 8, id=7, name="streamed"))
-    assert view.read() == {"first": ROWS}
-    view.generations.switch(2)
-    assert view.read() == {"second": ROWS - 1, "streamed": 1}
+    assert view.read() == {"first": ROWS - 1, "changed": 1}
+    assert set(view.feed().values("name").values()) == {"first", "changed"}
+    mark = view.leave(2)
+    assert view.read() == {"second": ROWS - 11, "streamed": 1}
+    assert set(view.feed().values("name").values()) == {"second", "streamed"}
+    view.feed(2).apply(upsert(LSN + 16, id=2, name="later"))
+    back = view.leave(1, mark)
+    assert view.read() == {"first": ROWS - 1, "changed": 1}
+    view.feed(1).apply(upsert(LSN + 24, id=5, name="on"))
+    assert view.read() == {"first": ROWS - 2, "changed": 1, "on": 1}
+    view.leave(2, back)
+    assert view.read() == {"second": ROWS - 12, "streamed": 1, "later": 1}
 
 
 def test_streamed_changes_win_over_loaded_rows_and_older_ones_lose(view: View) -> None:
@@ -84,38 +96,6 @@ def test_streamed_changes_win_over_loaded_rows_and_older_ones_lose(view: View) -
     feed.apply(delete(LSN + 8, id=3), delete(LSN - 8, id=4))
     view.generations.switch(1)
     assert view.read() == {"loaded": ROWS - 2, "newer": 1}
-
-
-def test_a_live_generation_goes_on_and_can_be_left_and_come_back_to(view: View) -> None:
-    view.load(1, "first")
-    view.leave(1)
-    view.feed(1).apply(upsert(LSN + 8, id=1, name="changed"))
-    view.load(2, "second")
-    mark = view.leave(2)
-    view.feed(2).apply(upsert(LSN + 16, id=2, name="later"))
-    back = view.leave(1, mark)
-    assert view.read() == {"first": ROWS - 1, "changed": 1}
-    view.feed(1).apply(upsert(LSN + 24, id=5, name="on"))
-    assert view.read() == {"first": ROWS - 2, "changed": 1, "on": 1}
-    view.leave(2, back)
-    assert view.read() == {"second": ROWS - 1, "later": 1}
-
-
-def test_switching_and_loading_again_change_nothing(view: View) -> None:
-    view.load(1, "abandoned")
-    view.load(1, "first", ROWS - 10)
-    view.generations.switch(1)
-    view.generations.switch(1)
-    assert view.read() == {"first": ROWS - 10}
-
-
-def test_what_is_read_without_a_number_is_the_live_generation(view: View) -> None:
-    view.load(1, "first")
-    view.leave(1)
-    view.load(2, "second")
-    assert set(view.feed().values("name").values()) == {"first"}
-    view.leave(2)
-    assert set(view.feed().values("name").values()) == {"second"}
 
 
 def test_a_view_that_apply_made_is_the_first_generation(view: View) -> None:
@@ -148,7 +128,19 @@ def test_two_that_make_a_view_at_once_both_find_it(view: View, apart: tuple[str,
     assert view.read() == {"first": 3}
 
 
-@pytest.mark.parametrize("change", [str.upper, "{}-1".format], ids=["letters", "number"])
+@pytest.mark.parametrize(
+    ("store", "change"),
+    [
+        ("opensearch", str.upper),
+        *((store, "{}-1".format) for store in KINDS),
+        *(
+            pytest.param(store, str.upper, marks=pytest.mark.exhaustive)
+            for store in KINDS
+            if store != "opensearch"
+        ),
+    ],
+    indirect=["store"],
+)
 def test_a_view_of_a_like_name_takes_nothing_of_it(
     view: View, change: Callable[[str], str]
 ) -> None:
@@ -209,7 +201,7 @@ def test_constant_readers_see_one_whole_generation_or_the_other(view: View) -> N
     for thread in threads:
         thread.start()
     try:
-        for number in range(2, 6):
+        for number in (2, 3):
             view.load(number, str(number))
             view.leave(number)
             if number > 2:
@@ -221,4 +213,4 @@ def test_constant_readers_see_one_whole_generation_or_the_other(view: View) -> N
             thread.join(60)
     assert not faults
     assert all(len(counted) == 1 and counted.total() == ROWS for counted in seen), seen[-1]
-    assert {next(iter(counted)) for counted in seen} >= {"1", "5"}
+    assert {next(iter(counted)) for counted in seen} >= {"1", "3"}

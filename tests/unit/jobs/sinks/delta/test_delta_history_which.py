@@ -69,7 +69,7 @@ def test_a_table_without_marks_is_written_anew_where_versions_end(
     assert one.rows() == expected("scd2", [*events, *more])
 
 
-@pytest.mark.parametrize("history", ["log", "scd2"])
+@pytest.mark.parametrize("history", [pytest.param("log", marks=pytest.mark.exhaustive), "scd2"])
 def test_a_truncate_of_a_large_table_is_spark_s(
     history: str, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -171,7 +171,17 @@ def test_values_of_all_types_are_what_spark_writes(spark: SparkSession, tmp_path
     assert by_spark[0] == by_spark[1]
 
 
-@pytest.mark.parametrize("key", [("Text",), ("price", "id"), ("at",), ("local", "flag"), ("on",)])
+@pytest.mark.parametrize(
+    "key",
+    [
+        ("Text", "price", "at", "local", "flag", "on"),
+        *(
+            pytest.param(key, marks=pytest.mark.exhaustive)
+            for key in (("Text",), ("price", "id"), ("at",), ("local", "flag"), ("on",))
+        ),
+    ],
+    ids=" ".join,
+)
 def test_keys_of_any_type_that_both_think_alike_of(
     key: tuple[str, ...], wide_table: Written, tmp_path: Path
 ) -> None:
