@@ -38,13 +38,15 @@ BOUNDS: Final[Mapping[str, Bound]] = {
     "capture_threads": Bound("threads of capture", "", plus=2),
     "apply_threads": Bound("threads of apply", "", plus=16),
     "state_files": Bound("files of apply.state beside the state database", "", plus=20),
-    "state_database_mb": Bound("tables of the state database", "MB", share=0.1, plus=8),
+    "state_database_mb": Bound(
+        "tables of the state database, without what is kept", "MB", share=0.1, plus=8
+    ),
     "state_wal_mb": Bound("WAL of the state database", "MB", most=1_100),
     "delta_files": Bound("files that the newest Delta versions consist of", "", most=300),
     "topics": Bound("topics of the source", ""),
     "lag_s": Bound("lag of the view that is furthest behind", "s", plus=1.0),
 }
-"""By the name of what is measured."""
+"""By the name of what is measured; of the state database without what it keeps by design."""
 
 
 def judged(minutes: float) -> tuple[float, float] | None:

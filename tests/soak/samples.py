@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 import psutil
+import psycopg
 from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
 
@@ -25,6 +26,13 @@ from tests.support.commands.scraping import scrape
 
 EVERY_S: Final = 10.0
 _MB: Final = 1e6
+_KEPT: Final = b"""
+select coalesce(sum(pg_catalog.pg_total_relation_size(c.oid)), 0)::float8
+from pg_catalog.pg_class c join pg_catalog.pg_namespace n on n.oid = c.relnamespace
+where c.relkind = 'r' and (n.nspname = 'tombstones'
+                           or n.nspname = 'headwater' and c.relname = 'batches')
+"""
+"""What is kept by design: keys of deleted rows for days, and the newest batches for `trace`."""
 _LAG: Final = "headwater_view_lag_seconds"
 
 
@@ -123,7 +131,11 @@ def _on_disk(of: Measured) -> Iterator[tuple[str, float]]:
     place = recorded_place(home)
     if place is not None:
         wal = place.data / "pg_wal"
-        yield "state_database_mb", _size(_files(place.data, beside=wal)) / _MB
+        with suppress(psycopg.Error):  # it is away
+            with psycopg.connect(place.dsn, connect_timeout=5) as conn:
+                (kept,) = conn.execute(_KEPT).fetchone() or (0.0,)
+            yield "state_kept_mb", kept / _MB
+            yield "state_database_mb", (_size(_files(place.data, beside=wal)) - kept) / _MB
         yield "state_wal_mb", _size(_files(wal)) / _MB
     tables = [path.parent for path in of.lake.glob("*/_delta_log")]
     with suppress(DeltaError):  # one is being made
