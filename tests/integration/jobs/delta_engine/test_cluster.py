@@ -23,6 +23,7 @@ from jobs.spark.jars import jars
 from stack.guardian import Guardian
 from stack.process import descendants, kill, send
 from stack.servers import Endpoints
+from tests.support.commands.clustered_views import SHOP_VIEWS, STORES, clustered
 from tests.support.commands.deployment import Deployment
 from tests.support.commands.executor_work import Kept, Work, every_store
 from tests.support.servers.lent_jvm import Lender
@@ -43,54 +44,9 @@ ATTEMPTS = 5
 """A kill may come when the last task has just ended."""
 LIMIT_S = 900.0
 _BUCKET = "lake"
-STORES = ("redis", "opensearch", "postgres", "delta")
-KILLED = ("redis", "delta")
-"""One that takes rows and one that takes commits: of whose writers all are killed. How each store
-stands a writer that is killed is tested by ``test_kills``."""
 _HEADWATER = (sys.executable, "-c", "from headwater.cli.app import main; main()")
 _SUBMIT = str(HOME / "bin" / "spark-submit")
 _SCRIPT = str(ROOT / "headwater" / "submit.py")
-_CONFIG = """
-[stores.redis]
-kind = "redis"
-url = "{redis}"
-[stores.opensearch]
-kind = "opensearch"
-url = "{opensearch}"
-[stores.postgres]
-kind = "postgres"
-dsn = "{postgres}"
-[stores.delta]
-kind = "delta"
-path = "{lake}"
-[apply]
-engine = "delta"
-state = "./state"
-[apply.spark]
-"spark.hadoop.fs.s3a.endpoint" = "{s3}"
-"spark.cores.max" = "2"
-"spark.scheduler.minRegisteredResourcesRatio" = "1.0"    # else the first one may do all
-"spark.scheduler.maxRegisteredResourcesWaitingTime" = "600s"
-"spark.locality.wait" = "0s"
-"spark.executor.memory" = "512m"
-"spark.executor.extraJavaOptions" = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-"spark.authenticate.secret" = "of-the-cluster"
-"spark.sql.shuffle.partitions" = "2"
-"spark.sql.adaptive.enabled" = "false"
-"spark.sql.execution.arrow.maxRecordsPerBatch" = "500"   # many writes of each executor
-"spark.databricks.delta.snapshotPartitions" = "2"
-"spark.eventLog.enabled" = "true"
-"spark.eventLog.rolling.enabled" = "false"
-"spark.eventLog.compress" = "false"
-"spark.eventLog.dir" = "{events}"
-"""
-_VIEW = """
-[views.{source}_{name}]
-store = "{store}"
-key = ["id"]
-sql = '''{sql}'''
-{more}
-"""
 _SHOP = (
     "create table customers (id int primary key, name text not null)",
     "insert into customers select i, 'c' || i from generate_series(1, 40) i",
@@ -103,25 +59,6 @@ _MEANWHILE = (
     "delete from orders where id = (select max(id) from orders)",
 )
 """Of each batch that is killed."""
-_JOINED = "select o.id, o.total, c.name from orders o left join customers c on c.id = o.customer"
-_GROUPED = """
-    select customer as id, count(*) as n, sum(total) as total from orders
-    where customer is not null group by customer
-"""
-_SHOP_VIEWS = {
-    "joined": ("opensearch", _JOINED, ""),
-    "grouped": ("redis", _GROUPED, ""),
-    "history": ("delta", "select id, name from customers", 'history = "scd2"'),
-}
-
-
-def _config(source: str, **settings: str) -> str:
-    single = {store: (store, f"select id, body from of_{store}", "") for store in STORES}
-    views = [
-        _VIEW.format(source=source, name=name, store=store, sql=sql, more=more)
-        for name, (store, sql, more) in {**single, **_SHOP_VIEWS}.items()
-    ]
-    return _CONFIG.format(**settings) + "".join(views)
 
 
 @contextmanager
@@ -134,7 +71,11 @@ def _slowed(direct: Mapping[str, str]) -> Iterator[tuple[dict[str, str], list[Pr
 
 
 @pytest.mark.timeout(2 * LIMIT_S)
+@pytest.mark.parametrize(
+    "killed", [("redis",), pytest.param(STORES, marks=pytest.mark.exhaustive)], ids=["", "all"]
+)
 def test_views_are_right_by_headwater_and_by_spark_submit_and_when_executors_are_killed(
+    killed: tuple[str, ...],
     tmp_path: Path,
     servers: Endpoints,
     deployment: Deployment,
@@ -144,7 +85,7 @@ def test_views_are_right_by_headwater_and_by_spark_submit_and_when_executors_are
     lender: Lender,
 ) -> None:
     """Every store by both. Of some, all executors are killed when part of what they write of a
-    batch is there."""
+    batch is there. How each store stands a writer that is killed: ``test_kills``."""
     source, events = deployment.name, tmp_path / "events"
     events.mkdir()
     arguments = ["--config", str(deployment.config), "apply"]
@@ -168,7 +109,7 @@ def test_views_are_right_by_headwater_and_by_spark_submit_and_when_executors_are
     ):
         lake, environ = s3.bucket(_BUCKET), identity.environ("driver")
         _reached(spark, s3)
-        deployment.extra = _config(
+        deployment.extra = clustered(
             source, events=events.as_uri(), lake=lake, s3=s3.url, **addresses
         )
         deployment.write()
@@ -185,15 +126,15 @@ def test_views_are_right_by_headwater_and_by_spark_submit_and_when_executors_are
         given = ("--master", cluster.url, "--jars", ",".join(map(str, jars("spark"))))
         with _running(tmp_path, environ, _SUBMIT, *given, _SCRIPT, *arguments) as process:
             changed = dict.fromkeys(range(ROWS), "changed")
-            for name in stores.keys() - KILLED:
+            for name in stores.keys() - killed:
                 deployment.execute(f"update {stores[name].table} set body = 'changed'")
-            for name in stores.keys() - KILLED:
+            for name in stores.keys() - killed:
                 wait_until(partial(stores[name].has, changed), f"{name} to be right", LIMIT_S)
-            for name in KILLED:
+            for name in killed:
                 view, store = f"{source}_{name}", stores[name]
                 _until_tasks_failed(process, cluster, deployment, store, proxies, events, view)
             deployment.jvm = lender
-            for view in _SHOP_VIEWS:
+            for view in SHOP_VIEWS:
                 done = deployment.run("verify", f"{source}_{view}", "--timeout", "300")
                 assert done.returncode == 0, done.stdout + done.stderr
                 assert "equal at LSN" in done.stdout
@@ -203,12 +144,12 @@ def test_views_are_right_by_headwater_and_by_spark_submit_and_when_executors_are
         work = Work.read(events)
         assert work.ended.keys() >= {"0", "1"}, work
         assert work.python.total(), work
-        assert work.removed >= len(cluster.workers) * len(KILLED), work
+        assert work.removed >= len(cluster.workers) * len(killed), work
 
 
 def test_a_master_that_is_none_or_is_not_ours_to_choose_is_a_line(tmp_path: Path) -> None:
     stores = {"redis": "redis://nobody", "opensearch": "http://nobody", "postgres": "dbname=no"}
-    extra = _config("s", events="-", lake="./lake", s3="http://nobody", **stores)
+    extra = clustered("s", events="-", lake="./lake", s3="http://nobody", **stores)
     deployment = Deployment(tmp_path, "s", "dbname=unused", "127.0.0.1:9", extra=extra)
     deployment.write()
     arguments = ["--config", str(deployment.config), "apply"]
