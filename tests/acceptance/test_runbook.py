@@ -47,6 +47,7 @@ def runbook(
     try:
         dsn = servers.start(home, ["postgres"], {"postgres": {MAJOR: "16"}}).postgres_dsn
         extra = f"""
+producer = {{ "topic.metadata.propagation.max.ms" = 3000 }}
 [stores.cache]
 kind = "redis"
 url = "{redis_server}"

@@ -21,7 +21,7 @@ from tests.support.commands.kill_points import killing
 from tests.support.servers.lent_jvm import Lender
 from tests.support.servers.postgres import fresh_database
 
-POINTS = [
+POINTS = (
     "before jobs.run.builds.generation_files:GenerationFiles.begin",
     "before jobs.run.builds.view_build:begin",
     "before jobs.sinks.redis.generations:RedisGenerations.load",
@@ -36,9 +36,8 @@ POINTS = [
     "before jobs.sinks.redis.generations:RedisGenerations.drop",
     "after jobs.sinks.redis.generations:RedisGenerations.drop",
     "before jobs.run.removal:forget_view",
-]
+)
 """Between any two of them in their order something is written that outlives the process."""
-OF_THE_SUITE = POINTS[1::2]
 KEPT = 1
 ROWS = 30
 
@@ -130,13 +129,7 @@ def built(
         yield made
 
 
-@pytest.mark.parametrize(
-    "point",
-    [
-        point if point in OF_THE_SUITE else pytest.param(point, marks=pytest.mark.exhaustive)
-        for point in POINTS
-    ],
-)
+@pytest.mark.parametrize("point", POINTS)
 def test_killed_between_any_two_steps_nothing_half_is_shown_and_the_next_build_ends(
     built: Built, point: str
 ) -> None:

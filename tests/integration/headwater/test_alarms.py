@@ -59,6 +59,8 @@ VIEWS = {
     "share": "select id, 100 / paid as share from orders",
     "notes": "select id, note from items",
 }
+SOON: Final = {"cdc.lag.states:STALLED_S": STALLED_S, "jobs.sinks.redis.client:TIMEOUT_S": 5.0}
+"""Of apply: it hears of a store that is back when it has given up waiting for an answer."""
 SNAPSHOT_EVERY_S: Final = 15.0
 """PostgreSQL notes what transactions run, and only then ``restart_lsn`` can move."""
 
@@ -109,7 +111,7 @@ def shop(
         deployment.init()
         capture = stack.enter_context(deployment.running("capture"))
         deployment.captured(capture)
-        deployment.environment = waiting({"cdc.lag.states:STALLED_S": STALLED_S})
+        deployment.environment = waiting(SOON)
         apply = stack.enter_context(deployment.running("apply", "--json"))
         deployment.environment = {}
         client: Any = redis.Redis.from_url(redis_server)

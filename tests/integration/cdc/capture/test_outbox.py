@@ -95,33 +95,31 @@ def test_an_event_is_published_if_and_when_its_transaction_commits(shop: Deploym
     assert min(record.timestamp_ms for record in records) >= max(told)
 
 
-@pytest.mark.parametrize(
-    ("call", "said"),
-    [
-        ("'a.b', 'k', '{}'", "headwater.emit: 'a.b' is no topic"),
-        ("null, 'k', '{}'", "headwater.emit: NULL is no topic"),
-        ("'', 'k', '{}'", "headwater.emit: '' is no topic"),
-        ("repeat('a', 101), 'k', '{}'", "is no topic"),
-        ("'orders', 'k', '{}', '[]'", "headers is no JSON object of strings"),
-        ("'orders', 'k', '{}', 'null'", "headers is no JSON object of strings"),
-        ("'orders', 'k', '{}', '{\"a\": 1}'", "headers is no JSON object of strings"),
-        ("'orders', 'k', '{}', '{\"commit_ms\": \"1\"}'", "headers is no JSON object of strings"),
-        ("'orders', 'k', '{}', '{\"position\": \"1\"}'", "headers is no JSON object of strings"),
-        ("'a_b', 'k', '{}'", "headwater.emit: 'a_b' is the topic of a table"),
-        ("'other', 'k', '{}'", "headwater.emit: 'other' is none of capture.emit_topics"),
-        ("'orders', repeat('k', 32769), '{}'", "a key of 32769, headers of 0 and a payload of 2"),
-        ("'orders', 'k', repeat('x', 16000001)", "a payload of 16000001 bytes"),
-        ("'orders', 'k', '', jsonb_build_object('h', repeat('x', 32768))", "headers of 32777"),
-    ],
-)
-def test_what_cannot_be_an_event_fails_in_the_applications_transaction(
-    shop: Deployment, call: str, said: str
-) -> None:
+REFUSED = {
+    "'a.b', 'k', '{}'": "headwater.emit: 'a.b' is no topic",
+    "null, 'k', '{}'": "headwater.emit: NULL is no topic",
+    "'', 'k', '{}'": "headwater.emit: '' is no topic",
+    "repeat('a', 101), 'k', '{}'": "is no topic",
+    "'orders', 'k', '{}', '[]'": "headers is no JSON object of strings",
+    "'orders', 'k', '{}', 'null'": "headers is no JSON object of strings",
+    "'orders', 'k', '{}', '{\"a\": 1}'": "headers is no JSON object of strings",
+    "'orders', 'k', '{}', '{\"commit_ms\": \"1\"}'": "headers is no JSON object of strings",
+    "'orders', 'k', '{}', '{\"position\": \"1\"}'": "headers is no JSON object of strings",
+    "'a_b', 'k', '{}'": "headwater.emit: 'a_b' is the topic of a table",
+    "'other', 'k', '{}'": "headwater.emit: 'other' is none of capture.emit_topics",
+    "'orders', repeat('k', 32769), '{}'": "a key of 32769, headers of 0 and a payload of 2",
+    "'orders', 'k', repeat('x', 16000001)": "a payload of 16000001 bytes",
+    "'orders', 'k', '', jsonb_build_object('h', repeat('x', 32768))": "headers of 32777",
+}
+
+
+def test_what_cannot_be_an_event_fails_in_the_applications_transaction(shop: Deployment) -> None:
     shop.execute("create schema outbox", 'create table outbox."a.b" (id int primary key)')
     shop.init()
-    with pytest.raises((psycopg.DataError, psycopg.OperationalError), match=said) as caught:
-        shop.execute(f"select headwater.emit({call})")
-    assert caught.value.diag.message_hint
+    for call, said in REFUSED.items():
+        with pytest.raises((psycopg.DataError, psycopg.OperationalError), match=said) as caught:
+            shop.execute(f"select headwater.emit({call})")
+        assert caught.value.diag.message_hint, call
 
 
 def test_a_role_may_emit_that_may_use_the_schema_and_no_other(shop: Deployment) -> None:
@@ -201,7 +199,7 @@ def test_messages_that_emit_did_not_write_do_not_stop_capture(shop: Deployment) 
     assert len(shop.events("taken", "outbox")) == 1
 
 
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.exhaustive)])
 def test_capture_killed_again_and_again_publishes_every_event_once(
     shop: Deployment, seed: int
 ) -> None:
