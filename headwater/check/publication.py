@@ -68,7 +68,7 @@ def publication(source: Source) -> Iterator[Finding]:
     elif current and source.config.source.publication:
         message = f"publication {name} was there, and does not fit source.tables"
         hint = (
-            "run `headwater init --take-publication`, which changes it for whoever else reads it: "
+            "add --take-publication to `headwater init`, which changes it for all its readers: "
             f"{'; '.join(statements)}; or set source.publication to another name"
         )
         yield Finding("warning", CHECK, message, hint, tuple(statements))

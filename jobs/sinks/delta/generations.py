@@ -69,6 +69,7 @@ class DeltaGenerations:
         self._declared, self._history = declared, history
         self._config, self._live = config, live_path(config, view)
         self._apart = partial(apart_path, config, view)
+        self._dropped = f"{self._live}@dropped"
 
     def _number(self) -> int | None:
         """What is shown. Raises ``ViewError`` for what is somebody else's."""
@@ -147,7 +148,7 @@ class DeltaGenerations:
     def _show(self, number: int, path: str, mark: str) -> None:
         if not is_table(self._spark, path) and mark:
             DeltaTable.forPath(self._spark, self._live).restoreToVersion(int(mark))
-        elif is_table(self._spark, self._live) or not self._rename(path):
+        elif is_table(self._spark, self._live) or not self._renamed(path, self._live):
             self._replace(number, path)
 
     def _replace(self, number: int, path: str) -> None:
@@ -164,19 +165,23 @@ class DeltaGenerations:
             writer = writer.tableProperty(name, value)
         writer.createOrReplace()
 
-    def _rename(self, path: str) -> bool:
-        """Let the folder have the name that people read, if that is one step here."""
+    def _renamed(self, path: str, name: str) -> bool:
+        """Let the folder have another name, if that is one step here."""
         files, source = self._files(path)
         if files.getScheme() not in _RENAMING:
             return False
-        target = self._path(self._live)
+        target = self._path(name)
         if files.exists(target):  # something that is no table: Delta says what it thinks of it
             return False
         return bool(files.rename(source, target))
 
     def drop(self, number: int) -> None:
-        if self._number() == number:
+        """What is left of a table whose deletion was killed belongs to nobody by its look: so it
+        loses the name that people read first."""
+        self._delete(self._dropped)  # of a killed process
+        if self._number() == number and not self._renamed(self._live, self._dropped):
             self._delete(self._live)
+        self._delete(self._dropped)
         self._delete(self._apart(number))
 
     def close(self) -> None:

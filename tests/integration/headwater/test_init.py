@@ -207,7 +207,7 @@ def test_a_publication_of_somebody_else_is_changed_when_that_is_asked_for(shop: 
         assert f"publication fed_{shop.name} was there, and does not fit source.tables" in said
         for statement in warned["sql"]:
             assert statement in said
-        assert "headwater init --take-publication" in said
+        assert "Add --take-publication to `headwater init`" in said
     with connect(shop.dsn) as conn:
         assert {name for (name,) in conn.execute(published.encode())} == {"a", "theirs"}
         assert conn.execute("select to_regnamespace('headwater')").fetchone() == (None,)

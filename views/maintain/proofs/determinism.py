@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
 from sqlglot import exp
@@ -26,8 +27,15 @@ _LISTS = words(
 )
 _SUMS = words("sum avg stddev stddev_pop stddev_samp var_pop var_samp variance corr")
 _EXTREMES = ("min", "max")
-_TEXTS = ("text", "character varying", "varchar", "citext", "name")
+_TEXTS = words("text varchar citext name") | {"character varying"}
 """Of which different ones are equal under some collations, and always to citext."""
+_PADDED = words("char character bpchar")
+_NO_TEXT = (
+    *(exp.Predicate, exp.Connector, exp.Not),
+    *(exp.Add, exp.Sub, exp.Mul, exp.Div, exp.Mod),
+)
+"""Whose value is a truth or a number, whatever texts it is made of."""
+_LENGTHS = words("ascii bit_length char_length character_length length octet_length strpos")
 _FLOATS = ("double precision", "real")
 _APPEND = "append the key of its rows to ORDER BY"
 
@@ -119,9 +127,9 @@ class _Orders:
     def _check_extreme(self, node: exp.Expr) -> None:
         """Of equal texts that are the largest it gives one, by the order of the rows."""
         name, under = functions.name(node), node.find(exp.Collate)
-        for column in node.find_all(exp.Column) if under is None else ():
+        for column in _text_columns(node) if under is None else ():
             held = of_node(self.block.sources, column)
-            if held is None or held.equal_image or held.type.partition("(")[0] not in _TEXTS:
+            if held is None or held.equal_image or not _is_text(held.type):
                 continue
             refuse(
                 self.statement.view, node, "different texts are equal in its column: it may give "
@@ -189,6 +197,26 @@ class _Orders:
 def _shows_order(node: exp.Expr, known: Sequence[exp.Expr]) -> bool:
     parts = node.expressions if functions.name(node) in _LISTS else [node]
     return all(of_rows(part) and built_of(part, known) for part in parts)
+
+
+def _text_columns(node: exp.Expr) -> Iterator[exp.Column]:
+    """The columns whose text its value may be: not what it is only chosen or counted by."""
+    if isinstance(node, exp.Column):
+        yield node
+    if isinstance(node, _NO_TEXT) or functions.name(node) in _LENGTHS:
+        return
+    if isinstance(node, exp.Cast) and not _is_text(node.to.sql("postgres").lower(), _PADDED):
+        return
+    parts = list(node.iter_expressions())
+    if isinstance(node, exp.Case):
+        results = [one.args["true"] for one in node.args["ifs"]]
+        parts = [one for one in (*results, node.args.get("default")) if one is not None]
+    for part in parts:
+        yield from _text_columns(part)
+
+
+def _is_text(type_: str, more: AbstractSet[str] = frozenset()) -> bool:
+    return type_.partition("(")[0] in _TEXTS | more
 
 
 def _called(node: exp.Window) -> exp.Expr:

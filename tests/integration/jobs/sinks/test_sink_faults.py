@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import shutil
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -18,6 +19,7 @@ from pyspark.sql.types import LongType, StringType, StructType
 from cdc.config import Delta, OpenSearch, Redis
 from cdc.errors import RetryableError, SinkError, ViewError
 from jobs.sinks.contract import Sink
+from jobs.sinks.delta.generations import DeltaGenerations
 from jobs.sinks.delta.ownership import refuse_taken
 from jobs.sinks.stores import open_generations, open_sink
 from tests.support.events.batches import Feed, delete, upsert
@@ -269,6 +271,30 @@ def test_a_folder_that_is_not_a_delta_table_is_left_alone(
     (tmp_path / "v" / "notes.txt").write_text("mine")
     _taken(spark, Delta(kind="delta", path=str(tmp_path)), "holds something else")
     assert [one.name for one in (tmp_path / "v").iterdir()] == ["notes.txt"]
+
+
+def test_a_table_whose_deletion_was_killed_is_dropped_by_the_next_try(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Files go in any order, the log perhaps first: what is left is no table then."""
+    lake = Delta(kind="delta", path=str(tmp_path))
+    with closing(open_sink(lake, "v", spark)) as sink:
+        sink.prepare(COLUMNS, ("id",))
+        Feed(spark, sink, COLUMNS, "v").apply(upsert(8, id=1, name="a"))
+
+    def killed(_: DeltaGenerations, path: str) -> None:
+        if Path(path).exists():
+            shutil.rmtree(Path(path) / "_delta_log")
+            raise InterruptedError
+
+    generations = open_generations(lake, "v", spark)
+    with monkeypatch.context() as patched:
+        patched.setattr(DeltaGenerations, "_delete", killed)
+        with pytest.raises(InterruptedError):
+            generations.drop(1)
+    assert list(tmp_path.rglob("*.parquet")), "some of it is there"
+    generations.drop(1)
+    assert list(tmp_path.iterdir()) == []
 
 
 def _taken(spark: SparkSession, lake: Delta, said: str) -> None:

@@ -113,7 +113,15 @@ def _codes(kind: str, one_text: bool) -> dict[str, MirrorTable]:
 
 @pytest.mark.parametrize("kind", ["text", "character varying(9)", "citext"])
 @pytest.mark.parametrize(
-    "shown", ["min(code)", "max(lower(code))", "max(code) filter (where id > 1)"]
+    "shown",
+    [
+        "min(code)",
+        "max(lower(code))",
+        "max(code) filter (where id > 1)",
+        "max(case when n > 1 then 'z' else code end)",
+        "max(cast(code as varchar(5)))",
+        "max(cast(code as char(5)))",
+    ],
 )
 def test_of_equal_texts_that_differ_none_is_the_largest(kind: str, shown: str) -> None:
     """Under a collation that takes them for equal; which one comes out is by the order of rows."""
@@ -123,6 +131,22 @@ def test_of_equal_texts_that_differ_none_is_the_largest(kind: str, shown: str) -
         plan_view("v", sql, ["n"], _codes(kind, one_text=False))
     assert 'COLLATE "C"' in told.value.hint
     plan_view("v", sql.replace("code", 'code::text collate "C"'), ["n"], _codes(kind, False))
+
+
+@pytest.mark.parametrize("kind", ["text", "citext"])
+@pytest.mark.parametrize(
+    "shown",
+    [
+        "max(case when code = 'a' then id end)",
+        "max(case code when 'a' then 'yes' else 'no' end)",
+        "min(id * case when code in ('a', 'b') then 1 else 2 end)",
+        "max((code = 'a')::int)",
+        "max(length(code))",
+        "max(code::int)",
+    ],
+)
+def test_what_equal_texts_only_choose_or_count_has_one_largest_value(kind: str, shown: str) -> None:
+    plan_view("v", f"select n, {shown} as c from t group by n", ["n"], _codes(kind, False))
 
 
 def test_a_list_of_texts_that_are_equal_is_ordered_by_the_keys_of_its_rows() -> None:
