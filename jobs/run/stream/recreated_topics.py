@@ -15,7 +15,12 @@ import structlog
 from cdc.log_events import LogEvent
 from jobs.run.tables.mirrored_tables import MirroredTables
 from jobs.run.views.generation_registry import GenerationRegistry
-from jobs.state.batch.stream_offsets import recreated_topics, remove_topics, stream_offsets
+from jobs.state.batch.stream_offsets import (
+    forget_offsets,
+    recreated_topics,
+    remove_topics,
+    stream_offsets,
+)
 from jobs.state.dead_letters.faulty_records import forget_table
 from jobs.state.mirrors.mirror_record import mark_stale
 from jobs.state.server.connection import Connection
@@ -46,6 +51,7 @@ def leave_recreated(
             mark_stale(conn, held[label].id, _REASON)
             forget_table(conn, held[label].id)
         remove_topics(conn, topics)
+        forget_offsets(conn, topics)
     log.warning(LogEvent.TOPICS_RECREATED, tables=stale, then="their mirrors are filled anew")
     generations.pass_over(stale)
     return True

@@ -166,6 +166,15 @@ def remove_topics(conn: Connection, topics: Sequence[str]) -> None:
     conn.execute(b"delete from headwater.stream where topic = any(%s)", (list(topics),))
 
 
+def forget_offsets(conn: Connection, topics: Sequence[str]) -> None:
+    """No batch has offsets of these topics any more: in the ones that Kafka has now, they are of
+    other records."""
+    query = (
+        b"update headwater.batches set offsets = offsets - %s::text[] where offsets ?| %s::text[]"
+    )
+    conn.execute(query, (list(topics), list(topics)))
+
+
 def offsets_of(conn: Connection, batches: Sequence[int]) -> dict[int, Offsets]:
     """Where the stream was after each of these batches, of those that are remembered."""
     query = b"select batch, offsets from headwater.batches where batch = any(%s)"

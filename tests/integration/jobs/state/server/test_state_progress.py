@@ -18,6 +18,7 @@ from jobs.state.batch.stream_offsets import (
     begin_batch,
     end_batch,
     forget_batches,
+    forget_offsets,
     offsets_of,
     read_progress,
     recreated_topics,
@@ -130,3 +131,11 @@ def test_the_batch_of_a_record_and_of_a_version_is_told_as_long_as_it_is_remembe
     assert batch_with(conn, (TOPIC, 0), 8) is None, "batch 1 was that, or one before"
     assert batch_with(conn, (TOPIC, 0), 9) is None
     assert batch_with(conn, (TOPIC, 0), 11) == found[11]
+
+    remove_topics(conn, [TOPIC])  # another one has its name
+    forget_offsets(conn, [TOPIC])
+    add_partitions(conn, {TOPIC: {0: 0}})
+    apply(conn, 0, 6)
+    told = batch_with(conn, (TOPIC, 0), 5)
+    assert told is not None
+    assert told[0] == 4
