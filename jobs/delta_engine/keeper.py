@@ -136,12 +136,13 @@ class MirroredKeeper:
 
         def attempt(flowing: DataFrame) -> tuple[Batch, Account]:
             rows = with_versions(name, source, partial(folded_of, flowing), self._learn)
-            keys = self._maintainer.apply(rows, self._sink, generation, number, end)
+            keys = self._maintainer.apply(rows, self._sink, generation, number)
             return Batch(name, generation, number, keys), account_of(rows, keys)
 
         records = apart(records.sparkSession, self._config.kafka, self._broker, begin, end)
         records = left_to_do(name, self._state, records, begin)
         done = self._parking.through(records, end, attempt, self._isolate, self._is_news)
+        self._maintainer.settle(end)  # not before letters that are over, for it leaves out the rest
         for changes in self._earlier.values():
             changes.rest()
         replay = self._state.replay()
@@ -178,7 +179,8 @@ class MirroredKeeper:
                 name: folded(model, self._folding.of(name, flowing))
                 for name, model in self._models.items()
             }
-            self._maintainer.apply(changes, self._sink, str(uuid.uuid4()), 0, {}, again)
+            self._maintainer.apply(changes, self._sink, str(uuid.uuid4()), 0, again)
+            self._maintainer.settle({})
 
         left = applied_but(letters, records, attempt, self._isolate)
         refused = self._parked_rows.refused
@@ -191,7 +193,8 @@ class MirroredKeeper:
 
     def _write(self, keys: pa.Table, lsn: int = 0) -> None:
         none = {name: self._folding.nothing(name) for name in self._models}
-        self._maintainer.apply(none, self._sink, str(uuid.uuid4()), 0, {}, keys, lsn)
+        self._maintainer.apply(none, self._sink, str(uuid.uuid4()), 0, keys, lsn)
+        self._maintainer.settle({})
 
     def _isolate(self, flowing: DataFrame, error: BaseException, at_most: int) -> list[Poison]:
         """The events of any table that are to blame; raises ``error`` if none is."""

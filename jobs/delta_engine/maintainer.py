@@ -64,15 +64,14 @@ class Maintainer:
         sink: Sink,
         generation: str,
         number: int,
-        end: Offsets,
         again: pa.Table | None = None,
         lsn: int = 0,
     ) -> int:
         """Make the mirrors and the store equal to folded changes of tables; the keys touched.
 
-        ``end`` is where the changes end in the topics. Whatever a killed attempt left behind is
-        made good. ``again`` are keys to be made anew, whatever changed. What is written stands at
-        ``lsn`` or later, and so does all that is written after it.
+        Whatever a killed attempt left behind is made good. ``again`` are keys to be made anew,
+        whatever changed. What is written stands at ``lsn`` or later, and so does all that is
+        written after it. ``settle`` ends the attempt.
         """
         before = read_attempts(self._directory)
         self._is_filled = self._is_filled or any(one.versions for one in self._mirrors.values())
@@ -99,13 +98,16 @@ class Maintainer:
             keys = keys if again is None else together([keys, again])
             if len(keys):
                 self._store.make_equal(keys, now.position, at_us, sink, begun(keys))
-        now = now.done(end)
+        return len(keys)
+
+    def settle(self, end: Offsets) -> None:
+        """Nothing is left to be done of what was applied, which ends there in the topics."""
+        now = read_attempts(self._directory).done(end)
         write_attempts(self._directory, now)
         self._touched.clear()
         self._tend(now)
         for upkeep in self._upkeep:
             upkeep.after_batch()
-        return len(keys)
 
     def keys(self) -> pa.Table:
         """The keys of all rows of the view, as the mirrors have them; perhaps others, where some

@@ -70,7 +70,8 @@ class Mirrored:
             for name, mirror in self.mirrors.items()
         }
         with _taken_for_large() if self.large else nullcontext():
-            self.maintainer.apply(rows, self.sink, "g", number, {_LOG: {0: number}})
+            self.maintainer.apply(rows, self.sink, "g", number)
+            self.maintainer.settle({_LOG: {0: number}})
 
     def kill(self, first: int) -> None:
         """As ``Keeping.kill``."""

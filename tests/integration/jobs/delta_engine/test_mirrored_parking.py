@@ -172,3 +172,21 @@ def test_more_than_the_limit_stops_the_view(view: MirroredView) -> None:
     view.put(ORDERS, 4, id=12, customer_id=10, total=TOO_LARGE)
     with pytest.raises(ViewError, match="more than 2 keys would be parked"):
         view.apply()
+
+
+@pytest.mark.parametrize("step", ["before settle", "after settle"])
+def test_a_key_that_a_delete_frees_is_free_also_after_a_kill(view: MirroredView, step: str) -> None:
+    view.write(ORDERS, (b'{"id":10}', b"odd"))
+    view.apply()
+    assert list(view.waiting()) == ['orders:{"id":10}']
+    view.delete(ORDERS, 3, id=10)
+    view.box.killing = step
+    with pytest.raises(KilledError):
+        view.apply()
+    view.box.killing = ""
+    view.restart()
+    view.apply()
+    assert view.waiting() == {}
+    view.put(ORDERS, 4, id=10, customer_id=1)
+    view.apply()
+    assert view.shown("name")[10] == ("Ada",)

@@ -122,7 +122,8 @@ class View:
         end = len(self.log) if end is None else end
         done = read_attempts(self.home).offsets.get("log", {}).get(0, 0)
         rows = {name: _folded(self.log[:end], max(first, done), name) for name in self.rows}
-        self.maintainer.apply(rows, cast("Any", None), "g", 0, {"log": {0: end}})
+        self.maintainer.apply(rows, cast("Any", None), "g", 0)
+        self.maintainer.settle({"log": {0: end}})
 
     def check(self) -> None:
         shown = {key: row for key, (_, row) in self.stored.items() if row is not None}
