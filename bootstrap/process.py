@@ -56,11 +56,13 @@ def build_views(
     new: bool,
     teller: Teller,
     new_history: bool = False,
+    despite_forecast: bool = False,
 ) -> tuple[list[Built], dict[str, HeadwaterError]]:
     """Build views side by side; what was built, and why the others were not.
 
     Raises ``UsageError`` for a ``new`` view that is there, or one to build anew that is not, and
     ``ViewError`` for one whose history would end, unless ``new_history`` is to begin.
+    A view whose snapshot the source's WAL has no room for fails, unless ``despite_forecast``.
     SIGTERM and SIGINT end it between two steps.
     """
     for name in names:
@@ -74,7 +76,7 @@ def build_views(
 
         def run(name: str) -> None:
             try:
-                with _kit(config, name, spark, stopping, teller) as one:
+                with _kit(config, name, spark, stopping, teller, despite_forecast) as one:
                     kit = replace(one, new_history=new_history, sharing=len(names))
                     built[name] = build(kit, hold)
             except Exception as error:
@@ -189,10 +191,12 @@ def _kit(
     spark: SparkSession | None,
     stopping: threading.Event,
     teller: Teller,
+    despite_forecast: bool = False,
 ) -> Iterator[Kit]:
     with Broker(config.kafka.bootstrap_servers, config.kafka) as broker:
         step = partial(teller.step, name)
-        snapshots = TableSnapshots(config, broker, name, step, partial(teller.reading, name))
+        reading = partial(teller.reading, name)
+        snapshots = TableSnapshots(config, broker, name, step, reading, despite_forecast)
         now = partial(present, config.source)
         yield Kit(config, name, spark, broker, snapshots, stopping, step, time.time, now)
 

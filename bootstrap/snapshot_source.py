@@ -10,13 +10,15 @@ from cdc.kafka.broker import Broker
 from cdc.source.postgres import connect
 from snapshots import snapshot_on_demand
 from snapshots.job import Silent
+from snapshots.refusals import refuse_rest_outliving
 from snapshots.status import snapshots
 from views.parse.definition import ViewDefinition
 
 
 class TableSnapshots:
     """Snapshots of one view's tables. ``step`` hears what is being done, ``reading`` how many rows
-    were read and how many there will be, about (0: nobody knows)."""
+    were read and how many there will be, about (0: nobody knows). ``despite_forecast`` as of
+    ``snapshot_on_demand.Options``."""
 
     def __init__(
         self,
@@ -25,7 +27,9 @@ class TableSnapshots:
         view: str,
         step: Callable[[str], None],
         reading: Callable[[int, int], None] = lambda _rows, _expected: None,
+        despite_forecast: bool = False,
     ) -> None:
+        self._despite_forecast = despite_forecast
         self._config, self._broker, self._view = config, broker, view
         self._observer = _Observer(step, reading)
 
@@ -41,7 +45,9 @@ class TableSnapshots:
                 ours = one.options.get("purpose") == purpose and not one.points
                 if ours and one.status != "cancelled" and one.options["tables"] == tables:
                     return str(one.id)
-        options = snapshot_on_demand.Options(purpose=purpose, despite_forecast=True)
+        options = snapshot_on_demand.Options(
+            purpose=purpose, despite_forecast=self._despite_forecast
+        )
         return str(snapshot_on_demand.create(self._config, tables, options))
 
     def goes_on(self, snapshot: str) -> bool:
@@ -51,6 +57,8 @@ class TableSnapshots:
         return any(one.status != "cancelled" for one in found)
 
     def finish(self, snapshot: str) -> Taken:
+        if not self._despite_forecast:
+            refuse_rest_outliving(self._config, int(snapshot))
         found = snapshot_on_demand.run(self._config, int(snapshot), self._observer)
         topics = tuple(table.topic for table in found.tables if table.topic)
         ends = self._broker.end_offsets(topics)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Final
 
 from cdc.config import Config, Source
@@ -12,13 +13,14 @@ from cdc.lag.slot_activity import slot_activity
 from cdc.lag.wal_forecast import wal_forecast, written
 from cdc.source.catalog import captured_tables
 from cdc.source.errors import translated
-from cdc.source.postgres import Connection, identifier, literal
+from cdc.source.postgres import Connection, connect, identifier, literal
 from cdc.source.selection import Table
 from cdc.source.table_lookup import PARTITION_TREE
 from cdc.source.types import load_types
 from snapshots import state
 from snapshots.plan import Bounds, plan_table
 from snapshots.rate import parse_rate
+from snapshots.status import snapshot
 
 _SERVER = """
 select pg_catalog.pg_is_in_recovery(), pg_catalog.current_setting('wal_level'),
@@ -60,14 +62,19 @@ def refuse_unfit(conn: Connection, source: Source, names: Sequence[str]) -> list
 
 
 def refuse_outliving(
-    conn: Connection, config: Config, tables: Sequence[Table], rate: str | None
+    conn: Connection,
+    config: Config,
+    tables: Sequence[Table],
+    rate: str | None,
+    left: Mapping[str, float] = MappingProxyType({}),
 ) -> None:
     """Look at the source twice, and raise ``SourceError`` if the slot is lost, or the volume of its
     WAL full, before ``tables`` are read at ``rate``, should it write WAL as it does now.
 
     A snapshot has a slot of its own, which keeps all of it while rows of one LSN are read: for
-    ``snapshot.max_age_s`` at most."""
-    needed_s = _seconds(conn, tables, *parse_rate(rate or config.snapshot.rate))
+    ``snapshot.max_age_s`` at most. ``left`` says by a table's label how much of it is still to be
+    read, from 0 to 1; of others all is."""
+    needed_s = _seconds(conn, tables, left, *parse_rate(rate or config.snapshot.rate))
     if needed_s < _SHORT_S:
         return
     slot, volume = config.source.slot_name, config.alerts.wal_volume_bytes
@@ -81,20 +88,40 @@ def refuse_outliving(
         raise SourceError(
             f"the snapshot takes about {needed_s:,.0f} s, and at the rate at which the source "
             f"writes WAL now {end[1]} in {end[0]:,.0f} s",
-            "raise --rate, start when less is written, give WAL more room on the source "
-            "(max_slot_wal_keep_size, or the volume itself), or take the risk with "
-            "--despite-forecast",
+            "read faster (--rate, or snapshot.rate), start when less is written, give WAL more "
+            "room on the source (max_slot_wal_keep_size, or the volume itself), or take the risk "
+            "with --despite-forecast",
         )
 
 
-def _seconds(conn: Connection, tables: Sequence[Table], rows_s: float, bytes_s: float) -> float:
+def refuse_rest_outliving(config: Config, snapshot_id: int) -> None:
+    """The same of what is left of a snapshot that was paused, failed or killed, at its own rate."""
+    source = config.source
+    with connect(source.dsn, application_name="headwater snapshot") as conn:
+        found = snapshot(conn, source.name, snapshot_id)
+        if found.kind == "initial" or found.status in ("complete", "cancelled"):
+            return
+        names = {"tables": tuple(found.options["tables"]), "exclude": ()}
+        tables = captured_tables(conn, source.model_copy(update=names))
+        left = {one.label: 1 - one.share for one in found.tables}
+        refuse_outliving(conn, config, tables, found.options["rate"], left)
+
+
+def _seconds(
+    conn: Connection,
+    tables: Sequence[Table],
+    left: Mapping[str, float],
+    rows_s: float,
+    bytes_s: float,
+) -> float:
     """Without a rate nobody knows: as if no time at all."""
     rows, size = 0.0, 0.0
     for table in tables:
         with translated(f"reading the size of {table.label}"):
             row = conn.execute(_SIZES, {"oid": table.oid}).fetchone()
         assert row is not None
-        rows, size = rows + row[0], size + row[1]
+        share = left.get(table.label, 1.0)
+        rows, size = rows + share * row[0], size + share * row[1]
     return max(rows / rows_s, size / bytes_s)
 
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from headwater.cli.common.context import configured, declared
+from headwater.cli.common.context import configured
 from headwater.cli.common.output import err, out, print_json
+from headwater.cli.snapshot.choice import parse_range, tables_of
 
 if TYPE_CHECKING:
     from cdc.config import Config
@@ -119,14 +119,26 @@ def start(
 
 
 @group.command()
-def resume(ctx: typer.Context, snapshot_id: IdArgument, as_json: JsonOption = False) -> None:
+def resume(
+    ctx: typer.Context,
+    snapshot_id: IdArgument,
+    despite_forecast: ForecastOption = False,
+    as_json: JsonOption = False,
+) -> None:
     """Continue a snapshot that was paused, failed or was killed.
+
+    The rest has to end before slot or disk do, as with `start`.
 
     \b
     Example:
       headwater snapshot resume 3
     """
-    _run(configured(ctx), snapshot_id, as_json)
+    from snapshots.refusals import refuse_rest_outliving
+
+    config = configured(ctx)
+    if not despite_forecast:
+        refuse_rest_outliving(config, snapshot_id)
+    _run(config, snapshot_id, as_json)
 
 
 @group.command()
@@ -216,38 +228,6 @@ def drop(
     for one in dropped:
         topics = "topic" if len(one.topics) == 1 else "topics"
         out().print(f"snapshot {one.was.id} dropped: {len(one.topics)} {topics}")
-
-
-def tables_of(config: Config, views: Sequence[str]) -> list[str]:
-    """The tables that views read, each as a pattern for it alone. Raises ``UsageError`` for a view
-    that is not declared, ``ViewError`` for SQL that is none of a view."""
-    from cdc.source.postgres import identifier
-    from verification.view_facts import is_kept_by_state
-    from views.parse.definition import parse_view
-    from views.parse.table_references import tables_read
-
-    found = []
-    for name in views:
-        view = declared(config, name)
-        if is_kept_by_state(config, name):  # which takes any SELECT
-            of_view = tables_read(name, view.sql)
-            found += [f"{identifier(one.schema)}.{identifier(one.table)}" for one in of_view]
-            continue
-        parsed = parse_view(name, view.store, view.key, view.sql, view.history)
-        found.append(f"{identifier(parsed.schema)}.{identifier(parsed.table)}")
-    return found
-
-
-def parse_range(text: str | None) -> tuple[str | None, str | None] | None:
-    """``LO:HI``. Raises ``UsageError``. A key that holds a colon is what --where is for."""
-    from cdc.errors import UsageError
-
-    if text is None:
-        return None
-    low, colon, high = text.partition(":")
-    if not colon or ":" in high or not (low or high):
-        raise UsageError(f"--key-range {text!r} is not LO:HI", "use --where for other keys")
-    return low or None, high or None
 
 
 def _run(config: Config, snapshot_id: int, as_json: bool) -> None:

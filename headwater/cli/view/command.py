@@ -11,6 +11,7 @@ import typer
 from headwater.cli.common.confirmation import YesOption
 from headwater.cli.common.context import MasterOption, configured, configured_for
 from headwater.cli.common.output import err, out, print_json
+from headwater.cli.snapshot.command import ForecastOption
 from headwater.cli.view.build import build, told_of_rollback
 from headwater.cli.view.request import command, kept_by_state, over_mirrors, result, telling
 from headwater.cli.view.snapshot_build import build_from_snapshots
@@ -108,13 +109,16 @@ def create(
     hold: HoldOption = False,
     master: MasterOption = None,
     new_history: NewHistoryOption = False,
+    despite_forecast: ForecastOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Build new views, and publish them when they have caught up.
 
     The rows are computed from the mirrors in the state database; a table that has no mirror yet is
     read from the source once. With apply.engine = "delta", or mirror = false for the view's table,
-    they come from a snapshot of the tables.
+    they come from a snapshot of the tables, which does not start if it would take longer than the
+    slot lives, or than the volume of the source's WAL has room (see `headwater snapshot start
+    --help`).
 
     Needs no history in Kafka and affects no other view. If it is killed, run it again: it resumes.
     Afterwards `headwater apply` maintains the views.
@@ -128,7 +132,7 @@ def create(
     if mirrored:
         build(partial(configured_for, ctx, master), "create", mirrored, hold, as_json, new_history)
     if others := [view for view in views if view not in mirrored]:
-        build_from_snapshots(config, others, hold, as_json, new=True, new_history=new_history)
+        build_from_snapshots(config, others, hold, as_json, True, new_history, despite_forecast)
 
 
 @group.command()
@@ -142,6 +146,7 @@ def rebuild(
         bool,
         typer.Option("--refill", help="Read the views' tables again from the source, too."),
     ] = False,
+    despite_forecast: ForecastOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Build views again with their current SQL beside the live ones, and swap them in.
@@ -170,7 +175,7 @@ def rebuild(
         again = partial(configured_for, ctx, master)
         build(again, "rebuild", mirrored, hold, as_json, new_history, refill)
     if others:
-        build_from_snapshots(config, others, hold, as_json, new=False, new_history=new_history)
+        build_from_snapshots(config, others, hold, as_json, False, new_history, despite_forecast)
 
 
 @group.command()

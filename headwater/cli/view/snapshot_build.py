@@ -15,7 +15,13 @@ if TYPE_CHECKING:
 
 
 def build_from_snapshots(
-    config: Config, views: list[str], hold: bool, as_json: bool, new: bool, new_history: bool
+    config: Config,
+    views: list[str],
+    hold: bool,
+    as_json: bool,
+    new: bool,
+    new_history: bool,
+    despite_forecast: bool,
 ) -> None:
     from bootstrap.process import build_views
     from cdc.kafka.marks import refuse_known_foreign_topics
@@ -23,7 +29,7 @@ def build_from_snapshots(
 
     refuse_known_foreign_topics(config)
     with telling() as teller:
-        built, failed = build_views(config, views, hold, new, teller, new_history)
+        built, failed = build_views(config, views, hold, new, teller, new_history, despite_forecast)
     if as_json:
         print_json([document(one) for one in built])
     else:

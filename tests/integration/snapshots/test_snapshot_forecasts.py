@@ -8,10 +8,15 @@ import re
 import psycopg
 import pytest
 
+from bootstrap.snapshot_source import TableSnapshots
+from cdc.config import load_config
+from cdc.errors import SourceError
+from cdc.kafka.broker import Broker
 from tests.integration.cdc.capture.test_signals import signal
 from tests.support.commands.deployment import Deployment
 from tests.support.commands.repetition import repeated
 from tests.support.waiting import wait_until
+from views.parse.definition import parse_view
 
 VOLUME_MB = 256
 FULL = re.compile(r"the snapshot takes about 2,000 s, and at .* now the WAL volume is full in \d")
@@ -69,8 +74,27 @@ def test_a_snapshot_that_would_outlive_the_disk_does_not_start(shop: Deployment)
             published = conn.execute("select tablename from pg_publication_tables").fetchall()
             assert published == [("item",)]
 
+            config = load_config(shop.config)
+            definition = parse_view("v", "s", ("id",), "select * from item")
+            with Broker(shop.bootstrap) as broker:
+                of_view = TableSnapshots(config, broker, "v", lambda _: None)
+                with pytest.raises(SourceError, match="the WAL volume is full") as refused:
+                    of_view.start(definition)
+                assert "--despite-forecast" in refused.value.hint
+
             for command in (started, ("table", "add", "public.later")):
                 with shop.running(*command, "--despite-forecast"):
                     wait_until(lambda: '"running"' in shop.run(*listed).stdout, "it to run")
+            (begun,) = [
+                one
+                for one in json.loads(shop.run(*listed).stdout)
+                if "on_demand" in one.values() and not one.get("joining")
+            ][:1]
+            resumed = ("snapshot", "resume", str(begun["id"]))
+            done = shop.run(*resumed)
+            assert done.returncode == 1, done.stdout
+            assert FULL.search(" ".join(done.stderr.split())), done.stderr
+            with shop.running(*resumed, "--despite-forecast"):
+                wait_until(lambda: '"running"' in shop.run(*listed).stdout, "it to go on")
     found = json.loads(shop.run(*listed).stdout)
     assert len(found) == 3

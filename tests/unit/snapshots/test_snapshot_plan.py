@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from cdc.errors import UsageError
 from cdc.protocol.relation import Relation
-from headwater.cli.snapshot.command import parse_range
+from headwater.cli.snapshot.choice import parse_range
 from snapshots.chunk import Pace, Task, together, unseen, what_it_sees
 from snapshots.plan import MOST_FILES, Leaf, TablePlan, chunk_blocks, split
 from snapshots.rate import parse_rate

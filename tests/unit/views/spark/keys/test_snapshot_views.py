@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from cdc.errors import UsageError, ViewError
-from headwater.cli.snapshot.command import tables_of
+from headwater.cli.snapshot.choice import tables_of
 from tests.unit.verification.test_view_facts import config
 
 
