@@ -187,6 +187,6 @@ def test_a_key_that_a_delete_frees_is_free_also_after_a_kill(view: MirroredView,
     view.restart()
     view.apply()
     assert view.waiting() == {}
-    view.put(ORDERS, 4, id=10, customer_id=1)
+    view.put(ORDERS, 4, id=10, customer_id=10)
     view.apply()
     assert view.shown("name")[10] == ("Ada",)
