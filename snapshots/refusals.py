@@ -36,6 +36,8 @@ select schemaname, tablename from pg_catalog.pg_publication_tables where pubname
 _SHORT_S: Final = 60.0
 """What is read sooner is not asked about."""
 _BETWEEN_S: Final = 3.0
+_FASTER: Final = "read faster (--rate, or snapshot.rate)"
+_BEGUN: Final = "cancel it and begin another one that reads faster, for it keeps its rate"
 _SIZES: Final = f"""{PARTITION_TREE}
 select coalesce(sum(greatest(c.reltuples, 0)), 0)::float8,
        coalesce(sum(pg_catalog.pg_table_size(c.oid)), 0)::float8
@@ -88,9 +90,9 @@ def refuse_outliving(
         raise SourceError(
             f"the snapshot takes about {needed_s:,.0f} s, and at the rate at which the source "
             f"writes WAL now {end[1]} in {end[0]:,.0f} s",
-            "read faster (--rate, or snapshot.rate), start when less is written, give WAL more "
-            "room on the source (max_slot_wal_keep_size, or the volume itself), or take the risk "
-            "with --despite-forecast",
+            f"{_BEGUN if left else _FASTER}, start when less is written, give WAL more room on the "
+            "source (max_slot_wal_keep_size, or the volume itself), or take the risk with "
+            "--despite-forecast",
         )
 
 

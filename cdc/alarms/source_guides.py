@@ -147,8 +147,8 @@ SNAPSHOT_STANDS: Final = Guide(
     (
         "`headwater snapshot resume ID` goes on where it ended; or `headwater snapshot cancel ID`.",
         "End what holds the lock, or wait for it.",
-        "To go faster, `headwater snapshot pause ID`, raise `snapshot.rate` or "
-        "`snapshot.workers`, then `headwater snapshot resume ID`: complete chunks stay.",
+        "To go faster, `headwater snapshot cancel ID`, and start another one with a higher "
+        "`--rate` or more `--workers`: one that is resumed keeps those that it began with.",
         "If the slot would be lost, or the volume full, before it ends: HW004.",
     ),
 )

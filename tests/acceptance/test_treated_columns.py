@@ -94,6 +94,29 @@ def kafka_holds(deployment: Deployment) -> str:
     return answer(deployment.bootstrap, read)
 
 
+def assert_refused(deployment: Deployment) -> None:
+    """Views that compute with what is treated."""
+    deployment.extra += "".join(view(name, sql) for name, sql in REFUSED.items())
+    _, found = deployment.check()
+    faults = {one["check"]: one["message"] for one in found["error"]}
+    assert faults.keys() == {f"view {name}" for name in REFUSED}
+    for fault in faults.values():
+        assert "cannot be computed with: source.columns treats it" in fault
+
+
+def assert_nothing_raw(home: Path, *texts: str) -> None:
+    """Neither in texts nor in any file of a deployment."""
+    for text in texts:
+        assert MARKED not in text
+        assert "1777" not in text
+        assert ",7777)" not in text
+    for path in home.rglob("*"):
+        if path.is_file():
+            content = path.read_bytes()
+            assert MARKED.encode() not in content, path
+            assert not any(key.encode() in content for key in KEYS.values()), path
+
+
 @pytest.mark.timeout(1800)
 def test_views_show_treated_columns_and_are_verified(
     deployment: Deployment, store_database: str, tmp_path: Path
@@ -102,12 +125,7 @@ def test_views_show_treated_columns_and_are_verified(
     names = {name: f"{deployment.name}_{name}" for name in VIEWS}
     deployment.extra = plain + "".join(view(names[name], sql) for name, sql in VIEWS.items())
     kept = deployment.extra
-    deployment.extra += "".join(view(name, sql) for name, sql in REFUSED.items())
-    _, found = deployment.check()
-    faults = {one["check"]: one["message"] for one in found["error"]}
-    assert faults.keys() == {f"view {name}" for name in REFUSED}
-    for fault in faults.values():
-        assert "cannot be computed with: source.columns treats it" in fault
+    assert_refused(deployment)
     deployment.extra = kept
 
     def equal() -> None:
@@ -168,12 +186,4 @@ def test_views_show_treated_columns_and_are_verified(
     deployment.settings = deployment.settings.replace(' born = "mask",', "")
     refused = deployment.run("verify", names["alone"])
     assert "public.person: born was treated (mask ***), and has no entry now" in refused.stderr
-    for text in (stored, kafka_holds(deployment)):
-        assert MARKED not in text
-        assert "1777" not in text
-        assert ",7777)" not in text
-    for path in tmp_path.rglob("*"):
-        if path.is_file():
-            content = path.read_bytes()
-            assert MARKED.encode() not in content, path
-            assert not any(key.encode() in content for key in KEYS.values()), path
+    assert_nothing_raw(tmp_path, stored, kafka_holds(deployment))
