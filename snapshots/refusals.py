@@ -69,13 +69,14 @@ def refuse_outliving(
     tables: Sequence[Table],
     rate: str | None,
     left: Mapping[str, float] = MappingProxyType({}),
+    risk: str = "--despite-forecast",
 ) -> None:
     """Look at the source twice, and raise ``SourceError`` if the slot is lost, or the volume of its
     WAL full, before ``tables`` are read at ``rate``, should it write WAL as it does now.
 
     A snapshot has a slot of its own, which keeps all of it while rows of one LSN are read: for
     ``snapshot.max_age_s`` at most. ``left`` says by a table's label how much of it is still to be
-    read, from 0 to 1; of others all is."""
+    read, from 0 to 1; of others all is. ``risk`` is the way past the refusal."""
     needed_s = _seconds(conn, tables, left, *parse_rate(rate or config.snapshot.rate))
     if needed_s < _SHORT_S:
         return
@@ -91,8 +92,7 @@ def refuse_outliving(
             f"the snapshot takes about {needed_s:,.0f} s, and at the rate at which the source "
             f"writes WAL now {end[1]} in {end[0]:,.0f} s",
             f"{_BEGUN if left else _FASTER}, start when less is written, give WAL more room on the "
-            "source (max_slot_wal_keep_size, or the volume itself), or take the risk with "
-            "--despite-forecast",
+            f"source (max_slot_wal_keep_size, or the volume itself), or take the risk with {risk}",
         )
 
 

@@ -42,6 +42,7 @@ _OPEN: Final = ("running", "interrupted", "paused", "failed")
 _MOST_OPEN: Final = 20
 """Snapshots that signals may have begun and that are not over: each has topics, and is read."""
 _UNREADABLE: Final = "unreadable"
+_PAST_FORECAST: Final = "`headwater snapshot start --despite-forecast`"
 
 
 class _Words(BaseModel):
@@ -159,7 +160,7 @@ class Signals:
             )
         chosen = [refuse_unfit(conn, config.source, names) for names, _ in parts]
         for tables in chosen:  # they are read side by side
-            refuse_outliving(conn, config, tables, None)
+            refuse_outliving(conn, config, tables, None, risk=_PAST_FORECAST)
         return [
             snapshot_on_demand.record(conn, config, tables, Options(where=where, purpose=SIGNAL))
             for tables, (_, where) in zip(chosen, parts, strict=True)

@@ -81,6 +81,7 @@ class Connection:
     def reader(self, doing: str) -> Iterator[Any]:
         """A consumer outside of any group, for one read."""
         self._renew()
+        opened_with = self._options
         reader = self._idle_readers.pop() if self._idle_readers else self._open_reader(doing)
         try:
             yield reader
@@ -88,9 +89,16 @@ class Connection:
             reader.close()
             raise
         except GeneratorExit:  # who reads has seen enough
-            self._idle_readers.append(reader)
+            self._release(reader, opened_with)
             raise
-        self._idle_readers.append(reader)
+        self._release(reader, opened_with)
+
+    def _release(self, reader: Any, opened_with: object) -> None:
+        """Keep a reader for the next read, unless the password has changed during this one."""
+        if self._options is opened_with:
+            self._idle_readers.append(reader)
+        else:
+            reader.close()
 
     def _renew(self) -> None:
         """Let go of clients that would sign in with a former password when they reconnect."""

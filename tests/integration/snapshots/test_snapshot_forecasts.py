@@ -70,6 +70,7 @@ def test_a_snapshot_that_would_outlive_the_disk_does_not_start(shop: Deployment)
                 )
             assert answer.startswith("refused: ")
             assert FULL.search(answer), answer
+            assert "with `headwater snapshot start --despite-forecast`" in answer
             assert len(json.loads(shop.run(*listed).stdout)) == 1, "none but the initial one"
             published = conn.execute("select tablename from pg_publication_tables").fetchall()
             assert published == [("item",)]

@@ -126,10 +126,12 @@ class _Orders:
 
     def _check_extreme(self, node: exp.Expr) -> None:
         """Of equal texts that are the largest it gives one, by the order of the rows."""
-        name, under = functions.name(node), node.find(exp.Collate)
-        for column in _text_columns(node) if under is None else ():
+        name = functions.name(node)
+        parts = list(_parts_of_text(node))
+        columns = [part for part in parts if isinstance(part, exp.Column)]
+        for column in columns if len(columns) == len(parts) else ():
             held = of_node(self.block.sources, column)
-            if held is None or held.equal_image or not _is_text(held.type):
+            if held is None or held.equal_image or not _is_text(held.type, _PADDED):
                 continue
             refuse(
                 self.statement.view, node, "different texts are equal in its column: it may give "
@@ -199,9 +201,10 @@ def _shows_order(node: exp.Expr, known: Sequence[exp.Expr]) -> bool:
     return all(of_rows(part) and built_of(part, known) for part in parts)
 
 
-def _text_columns(node: exp.Expr) -> Iterator[exp.Column]:
-    """The columns whose text its value may be: not what it is only chosen or counted by."""
-    if isinstance(node, exp.Column):
+def _parts_of_text(node: exp.Expr) -> Iterator[exp.Column | exp.Collate]:
+    """The columns whose text its value may be, and the collations that are written for it: not what
+    it is only chosen or counted by."""
+    if isinstance(node, exp.Column | exp.Collate):
         yield node
     if isinstance(node, _NO_TEXT) or functions.name(node) in _LENGTHS:
         return
@@ -212,7 +215,7 @@ def _text_columns(node: exp.Expr) -> Iterator[exp.Column]:
         results = [one.args["true"] for one in node.args["ifs"]]
         parts = [one for one in (*results, node.args.get("default")) if one is not None]
     for part in parts:
-        yield from _text_columns(part)
+        yield from _parts_of_text(part)
 
 
 def _is_text(type_: str, more: AbstractSet[str] = frozenset()) -> bool:

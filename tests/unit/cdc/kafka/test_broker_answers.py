@@ -155,6 +155,38 @@ def test_a_client_that_cannot_be_opened_leaves_no_thread_and_no_socket(
         ending.join()
 
 
+def test_a_reader_of_a_former_password_serves_no_later_read(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    password = {"sasl_password": "before"}
+    monkeypatch.setattr(connection, "options", lambda _: dict(password))
+    held = Connection("localhost:1")
+    opened: list[Reader] = []
+
+    def opens(doing: str) -> Reader:  # noqa: ARG001
+        opened.append(Reader())
+        return opened[-1]
+
+    monkeypatch.setattr(held, "_open_reader", opens)
+    with held.reader("reading") as first:
+        password["sasl_password"] = "after"
+        with held.reader("reading") as second:
+            pass
+    assert (first.closed, second.closed) == (True, False)
+    with held.reader("reading") as third:
+        assert third is second
+    assert opened == [first, second]
+
+
+class Reader:
+    """What the connection asks of a consumer."""
+
+    closed = False
+
+    def close(self) -> None:
+        self.closed = True
+
+
 def ends_each(server: socket.socket) -> None:
     """Take connections and end them, until no more come."""
     with suppress(OSError):

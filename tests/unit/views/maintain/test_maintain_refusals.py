@@ -111,7 +111,7 @@ def _codes(kind: str, one_text: bool) -> dict[str, MirrorTable]:
     return {"public.t": MirrorTable("public", "t", columns, ("id",))}
 
 
-@pytest.mark.parametrize("kind", ["text", "character varying(9)", "citext"])
+@pytest.mark.parametrize("kind", ["text", "character varying(9)", "character(9)", "citext"])
 @pytest.mark.parametrize(
     "shown",
     [
@@ -121,6 +121,7 @@ def _codes(kind: str, one_text: bool) -> dict[str, MirrorTable]:
         "max(case when n > 1 then 'z' else code end)",
         "max(cast(code as varchar(5)))",
         "max(cast(code as char(5)))",
+        "max(case when code collate \"C\" > 'a' then code end)",
     ],
 )
 def test_of_equal_texts_that_differ_none_is_the_largest(kind: str, shown: str) -> None:
