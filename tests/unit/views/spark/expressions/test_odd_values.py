@@ -30,48 +30,44 @@ class TextSink(RecordingSink):
     def apply(self, rows: DataFrame, batch: Batch) -> None:
         texts = [
             F.col(field.name).cast("string").alias(field.name)
-            if isinstance(field.dataType, ODD) and field.name in ("at", "k")
+            if isinstance(field.dataType, ODD) and field.name in (*KINDS, "k")
             else F.col(field.name)
             for field in rows.schema
         ]
         super().apply(rows.select(*texts), batch)
 
 
-TIMES = {
-    TIMESTAMPTZ: (
-        "-0043-03-15T12:00:00.000001Z",
-        "+12000-01-01T00:00:00Z",
-        "+32767-12-31T23:59:59.999999Z",  # the last one that is held
-    ),
-    PgType("timestamp"): ("-0043-03-15T12:00:00",),
-    DATE: ("-0043-03-15", "+12000-01-01", "+32767-12-31"),
-}
+KINDS = {"at": TIMESTAMPTZ, "noted": PgType("timestamp"), "day": DATE}
+TIMES = (
+    ("-0043-03-15T12:00:00.000001Z", "-0043-03-15T12:00:00", "-0043-03-15"),
+    ("+12000-01-01T00:00:00Z", "+12000-01-01T00:00:00", "+12000-01-01"),
+    # The last ones that are held.
+    ("+32767-12-31T23:59:59.999999Z", "+32767-12-31T23:59:59.999999", "+32767-12-31"),
+)
+"""Of each kind one, row by row."""
 
 
-@pytest.mark.parametrize("kind", TIMES, ids=lambda kind: kind.name)
-@pytest.mark.parametrize("is_key", [False, True], ids=["value", "key"])
+@pytest.mark.parametrize("key", [("id",), tuple(KINDS)], ids=["value", "key"])
 def test_times_of_other_years_are_joined_grouped_and_changed(
-    spark: SparkSession,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    kind: PgType,
-    is_key: bool,
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, key: tuple[str, ...]
 ) -> None:
-    key = ("at",) if is_key else ("id",)
-    events = version("events", key=key, id=INT4, at=kind, g=INT4, v=INT4, note=TEXT)
-    sql = "select e.id, e.at, e.v, e.note, g.name from events e join groups g on g.id = e.g"
+    events = version("events", key=key, id=INT4, **KINDS, g=INT4, v=INT4, note=TEXT)
+    columns = ", ".join(f"e.{name}" for name in ("id", *KINDS, "v", "note"))
+    sql = f"select {columns}, g.name from events e join groups g on g.id = e.g"
     view = MirroredView(spark, tmp_path, monkeypatch, sql, key, (events, GROUPS))
     view.sink = TextSink()
     view.restart()
-    rows = list(enumerate(TIMES[kind], 1))
+    rows: list[dict[str, Any]] = [
+        {"id": id_, **dict(zip(KINDS, of, strict=True))} for id_, of in enumerate(TIMES, 1)
+    ]
     view.put(GROUPS, 1, id=1, name="one")
-    for id_, value in rows:
-        view.put(events, 2, id=id_, at=value, g=1, v=1, note="n")
+    for row in rows:
+        view.put(events, 2, **row, g=1, v=1, note="n")
     view.apply()
     before = by_id(view)
-    assert before.keys() == {id_ for id_, _ in rows}
-    for id_, value in rows:
-        view.put(events, 3, "u", id=id_, at=value, g=1, v=2, note=PLACEHOLDER)
+    assert before.keys() == {row["id"] for row in rows}
+    for row in rows:
+        view.put(events, 3, "u", **row, g=1, v=2, note=PLACEHOLDER)
     view.apply()
     changed = by_id(view)
     assert changed == {id_: {**row, "v": 2} for id_, row in before.items()}
@@ -79,8 +75,8 @@ def test_times_of_other_years_are_joined_grouped_and_changed(
     view.put(GROUPS, 4, "u", id=1, name="uno")
     view.apply()
     assert by_id(view) == {id_: {**row, "name": "uno"} for id_, row in changed.items()}
-    for id_, value in rows:
-        view.delete(events, 5, id=id_, at=value)
+    for row in rows:
+        view.delete(events, 5, **row)
     view.apply()
     assert not view.sink.values()
 
