@@ -64,7 +64,10 @@ def view(spark: SparkSession, store: Store, source_name: str) -> Iterator[View]:
     made.generations.close()
 
 
-def test_a_generation_is_unseen_until_it_is_switched_to_and_can_be_come_back_to(view: View) -> None:
+def test_a_generation_is_unseen_until_it_is_switched_to_and_can_be_come_back_to(
+    view: View, tmp_path: Path
+) -> None:
+    """And is dropped without a trace, whether it was ever shown or not."""
     assert view.generations.live() is None
     view.load(1, "first")
     assert view.generations.live() is None
@@ -72,6 +75,9 @@ def test_a_generation_is_unseen_until_it_is_switched_to_and_can_be_come_back_to(
     view.generations.switch(1)
     assert view.read() == {"first": ROWS}
     view.feed(1).apply(upsert(LSN + 8, id=1, name="changed"))
+    view.load(2, "abandoned")
+    view.generations.drop(2)
+    assert view.read() == {"first": ROWS - 1, "changed": 1}
     view.load(2, "abandoned")
     view.load(2, "second", ROWS - 10)
     view.feed(2).apply(upsert(LSN + 8, id=7, name="streamed"))
@@ -86,26 +92,29 @@ def test_a_generation_is_unseen_until_it_is_switched_to_and_can_be_come_back_to(
     view.feed(1).apply(upsert(LSN + 24, id=5, name="on"))
     assert view.read() == {"first": ROWS - 2, "changed": 1, "on": 1}
     view.leave(2, back)
+    view.generations.drop(1)
     assert view.read() == {"second": ROWS - 12, "streamed": 1, "later": 1}
+    view.generations.drop(2)
+    assert view.generations.live() is None
+    assert not KINDS[view.store.kind].left_over(view.store, view.name, tmp_path)
 
 
-def test_streamed_changes_win_over_loaded_rows_and_older_ones_lose(view: View) -> None:
-    view.load(1, "loaded")
-    feed = view.feed(1)
-    feed.apply(upsert(LSN, 1, id=1, name="newer"), upsert(LSN - 8, id=2, name="older"))
-    feed.apply(delete(LSN + 8, id=3), delete(LSN - 8, id=4))
-    view.generations.switch(1)
-    assert view.read() == {"loaded": ROWS - 2, "newer": 1}
-
-
-def test_a_view_that_apply_made_is_the_first_generation(view: View) -> None:
+def test_a_view_that_apply_made_is_the_first_generation_and_the_next_takes_no_older_change(
+    view: View,
+) -> None:
     view.feed().apply(*(upsert(LSN, i, id=i, name="first") for i in range(ROWS)))
     live = view.generations.live()
     assert live is not None
     assert live.number == 1
-    view.load(2, "second")
+    view.load(2, "loaded")
+    view.feed(2).apply(
+        upsert(LSN, 1, id=1, name="newer"),
+        upsert(LSN - 8, id=2, name="older"),
+        delete(LSN + 8, id=3),
+        delete(LSN - 8, id=4),
+    )
     view.generations.switch(2)
-    assert view.read() == {"second": ROWS}
+    assert view.read() == {"loaded": ROWS - 2, "newer": 1}
 
 
 @pytest.mark.parametrize(
@@ -163,21 +172,6 @@ def test_a_view_of_a_like_name_takes_nothing_of_it(
     view.feed().apply(upsert(LSN + 8, id=1, name="streamed"))
     assert view.read() == {"first": ROWS - 1, "streamed": 1}
     other.generations.close()
-
-
-def test_dropped_generations_leave_nothing(view: View, tmp_path: Path) -> None:
-    view.load(1, "first")
-    view.leave(1)
-    view.load(2, "second")
-    view.generations.drop(2)
-    assert view.read() == {"first": ROWS}
-    view.load(2, "second")
-    view.leave(2)
-    view.generations.drop(1)
-    assert view.read() == {"second": ROWS}
-    view.generations.drop(2)
-    assert view.generations.live() is None
-    assert not KINDS[view.store.kind].left_over(view.store, view.name, tmp_path)
 
 
 def test_constant_readers_see_one_whole_generation_or_the_other(view: View) -> None:
