@@ -83,15 +83,20 @@ class Written:
         return Written(self.spark, home, self.history, self.columns)
 
     def rows(self) -> list[tuple[Any, ...]]:
-        """As ``expected`` has them."""
-        names = ["id", "__commit_lsn", "__ordinal"]
-        names += (
-            ["__op", "name", "text", "__committed_at"]
-            if self.history == "log"
-            else ["name", "text", "__to_lsn", "__valid_from", "__valid_to", "__current"]
-        )
-        rows = rows_of(self.home / "v", self.columns, self.history)
-        return sorted(tuple(local(row[name]) for name in names) for row in rows)
+        return as_expected(self.home / "v", self.columns, self.history)
+
+
+def as_expected(path: Path, columns: StructType, history: str) -> list[tuple[Any, ...]]:
+    """What a table holds, as ``expected`` has it, in order: of a log the changes, else the
+    versions."""
+    names = ["id", "__commit_lsn", "__ordinal"]
+    names += (
+        ["__op", "name", "text", "__committed_at"]
+        if history == "log"
+        else ["name", "text", "__to_lsn", "__valid_from", "__valid_to", "__current"]
+    )
+    rows = rows_of(path, columns, history)
+    return sorted(tuple(local(row[name]) for name in names) for row in rows)
 
 
 def local(value: Any) -> Any:

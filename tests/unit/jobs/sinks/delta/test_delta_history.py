@@ -19,6 +19,7 @@ from jobs.sinks.row_errors import RowsUnfitError
 from jobs.sinks.stores import open_sink
 from tests.support.events.batches import with_control
 from tests.support.events.history_events import COLUMNS, Event, at, expected, naive
+from tests.support.views.history_tables import as_expected
 
 HISTORIES = ("log", "scd2")
 PAGE = Path(__file__).parents[5] / "docs/delta.md"
@@ -60,15 +61,8 @@ class History:
         self.sink, self.number = self.opened(), number
 
     def rows(self) -> list[tuple[Any, ...]]:
-        """What the table holds, in order: of a log the changes, else the versions."""
-        table = self.spark.read.format("delta").load(str(self.path / "v"))
-        names = ["id", "__commit_lsn", "__ordinal"]
-        names += (
-            ["__op", "name", "text", "__committed_at"]
-            if self.history == "log"
-            else ["name", "text", "__to_lsn", "__valid_from", "__valid_to", "__current"]
-        )
-        return sorted(tuple(row) for row in table.select(*names).collect())
+        """What the table holds. What Spark reads of it: ``as_of``."""
+        return as_expected(self.path / "v", COLUMNS, self.history)
 
     def current(self) -> dict[object, object]:
         return {row.key[0]: row.values["name"] for row in self.sink.scan()}

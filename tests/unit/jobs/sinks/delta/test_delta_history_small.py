@@ -107,8 +107,12 @@ def test_whatever_comes_in_whatever_batches_each_change_is_there_once(
     assert one.table.version() == before
 
 
+@pytest.mark.parametrize(
+    "empty", [pytest.param("log", marks=pytest.mark.exhaustive), "scd2"], indirect=True
+)
 def test_spark_reads_it_and_goes_on_with_it(one: Written) -> None:
-    """Rows that were marked here, files that OPTIMIZE has joined, and numbers of batches."""
+    """Rows that were marked here, files that OPTIMIZE has joined, and numbers of batches. Of a log
+    Spark and this process take turns in ``test_delta_history``."""
     first = [Event(1, "c", id_, f"n{id_}", "text", id_) for id_ in range(1, 9)]
     second = [Event(2, "u", 1, "m1", None), Event(2, "d", 2, ordinal=2)]
     third = [Event(3, "u", 3, "m3", None), Event(3, "u", 1, "m1", None, 2)]
