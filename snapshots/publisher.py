@@ -94,8 +94,11 @@ class SnapshotPublisher:
 
         For a topic that holds events of an earlier snapshot whose slot is gone: rows deleted
         since then have no event of their own. All positions there are lower, as LSNs are 8-byte
-        aligned, and the snapshot's rows at ``(L, 0)`` are higher.
+        aligned, and the snapshot's rows at ``(L, 0)`` are higher. Where truncates are skipped there
+        is none: consumers that take none keep such rows until they are emptied.
         """
+        if TRUNCATE in self._context.form.skipped:
+            return
         encoder = ChangeEncoder(relation, self._context)
         encoder.begin(Transaction(self._lsn - 1, now_us, None, None))
         value = encoder.value(

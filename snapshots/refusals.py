@@ -9,6 +9,8 @@ from typing import Final
 
 from cdc.config import Config, Source
 from cdc.errors import SourceError
+from cdc.events.form import Form, told
+from cdc.events.marks import Mark
 from cdc.lag.slot_activity import slot_activity
 from cdc.lag.wal_forecast import wal_forecast, written
 from cdc.source.catalog import captured_tables
@@ -20,7 +22,7 @@ from cdc.source.types import load_types
 from snapshots import state
 from snapshots.plan import Bounds, plan_table
 from snapshots.rate import parse_rate
-from snapshots.status import snapshot
+from snapshots.status import Standing, snapshot
 
 _SERVER = """
 select pg_catalog.pg_is_in_recovery(), pg_catalog.current_setting('wal_level'),
@@ -202,3 +204,20 @@ def refuse_server(conn: Connection) -> None:
             f"all {senders} WAL senders are taken, and a snapshot needs one while it starts",
             "raise max_wal_senders, or stop a replication client that is not needed",
         )
+
+
+def begun_form(config: Config, found: Standing, mark: Mark) -> Form:
+    """The form in which the snapshot's rows were begun, whatever the configuration says by now.
+    Raises ``SourceError`` where the source's topics have been begun anew in another one."""
+    recorded = found.options.get("form", {})
+    way_out = f"run `headwater snapshot cancel {found.id}` and start another one"
+    if recorded != dict(mark.form):
+        raise SourceError(
+            f"snapshot {found.id} was begun with {told(recorded)} in [events], and the topics of "
+            f"source {config.source.name} have {told(mark.form)} by now",
+            way_out,
+        )
+    try:
+        return config.events.form.as_recorded(recorded)
+    except ValueError as error:
+        raise SourceError(f"snapshot {found.id}: {error}", way_out) from None

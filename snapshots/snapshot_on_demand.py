@@ -27,7 +27,7 @@ from cdc.errors import HeadwaterError, SourceError
 from cdc.events.envelope import SourceContext
 from cdc.kafka.broker import Broker, TopicSpec
 from cdc.kafka.bulk_producer import BulkProducer
-from cdc.kafka.marks import own_mark
+from cdc.kafka.marks import own_mark, refuse_other_form
 from cdc.kafka.topology import dead_letters_specs, event_settings
 from cdc.source.catalog import captured_tables
 from cdc.source.postgres import Connection, connect
@@ -41,7 +41,7 @@ from snapshots.job import Job, Observer, Silent, StoppedError
 from snapshots.ledger import Ledger
 from snapshots.plan import Bounds
 from snapshots.rate import parse_rate
-from snapshots.refusals import refuse_bounds, refuse_outliving, refuse_unfit
+from snapshots.refusals import begun_form, refuse_bounds, refuse_outliving, refuse_unfit
 from snapshots.rounds import run as run_rounds
 from snapshots.status import Standing, snapshot, snapshots
 
@@ -77,7 +77,8 @@ def create(config: Config, tables: Sequence[str], options: Options | None = None
         if not options.despite_forecast:
             refuse_outliving(conn, config, chosen, options.rate)
         with Broker(config.kafka.bootstrap_servers, config.kafka) as broker:
-            own_mark(broker, config.source.name, identify(conn))
+            mark = own_mark(broker, config.source.name, identify(conn))
+        refuse_other_form(config, mark.form)
         return record(conn, config, chosen, options)
 
 
@@ -102,6 +103,8 @@ def record(
         "rate": options.rate or config.snapshot.rate,
         "purpose": options.purpose,
     }
+    if form := config.events.form.recorded:
+        given["form"] = form
     if joining:
         given |= {"joining": [table.label for table in tables], "used": list(used)}
     return state.begin_on_demand(conn, config.source.name, given)
@@ -212,7 +215,8 @@ def _run(config: Config, conn: Connection, found: Standing, observer: Observer) 
     specs = [TopicSpec(n, kafka.partitions, kafka.replication_factor, settings) for n in names]
     here = identify(conn)
     with Broker(kafka.bootstrap_servers, kafka) as broker:
-        own_mark(broker, source.name, here)
+        mark = own_mark(broker, source.name, here)
+        form = begun_form(config, found, mark)
         broker.create_topics([*specs, *dead_letters_specs(config)])
         partitions = broker.partitions(names)
         ends = {topic: sum(of.values()) for topic, of in broker.end_offsets(names).items()}
@@ -220,7 +224,7 @@ def _run(config: Config, conn: Connection, found: Standing, observer: Observer) 
     job = Job(
         source=source,
         kafka=kafka,
-        context=SourceContext(version("headwater"), source.name, here.database),
+        context=SourceContext(version("headwater"), source.name, here.database, form),
         tables=lambda: captured_tables(conn, chosen),
         topic_of=topic_of,
         slot=lambda: create_slot(

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
 from cdc.errors import SourceError
@@ -23,9 +24,9 @@ from cdc.source.postgres import Connection
 from cdc.source.schema_owner import refuse_lesser_owner
 
 _COLUMNS = """
-select s.id, s.slot, s.status, s.consistent_point::text
-from headwater.snapshot s """
-_INITIAL = _COLUMNS + "where s.source = %s and s.kind = 'initial'"
+select s.id, s.slot, s.status, s.consistent_point::text, %s
+from headwater.snapshot s where s.source = %%s """
+_INITIAL = _COLUMNS % "s.options -> 'form'" + "and s.kind = 'initial'"
 _MADE = """
 select exists (select from pg_catalog.pg_class c
                where c.oid = pg_catalog.to_regclass('headwater.snapshot')),
@@ -36,7 +37,7 @@ select exists (select from pg_catalog.pg_class c
                where a.attrelid = pg_catalog.to_regclass('headwater.snapshot_chunk')
                  and a.attname = 'dead_letters')
 """
-_BEFORE_CHUNKS = _COLUMNS + "where s.source = %s"
+_BEFORE_CHUNKS = _COLUMNS % "null::jsonb"
 _BEGIN = """
 insert into headwater.snapshot (source, slot, status, kind, options)
 values (%s, %s, 'running', %s, %s::jsonb) returning id
@@ -77,6 +78,8 @@ class SnapshotState(NamedTuple):
     slot: str
     status: str
     consistent_point: int | None
+    form: Mapping[str, Any] = MappingProxyType({})
+    """What its events were begun with (``cdc.events.form``)."""
 
     @property
     def complete(self) -> bool:
@@ -98,7 +101,7 @@ def read_state(conn: Connection, source: str) -> SnapshotState | None:
     if row is None:
         return None
     point = None if row[3] is None else parse_lsn(row[3])
-    return SnapshotState(row[0], row[1], row[2], point)
+    return SnapshotState(row[0], row[1], row[2], point, row[4] or {})
 
 
 def refuse_older_schema(conn: Connection) -> None:
@@ -119,13 +122,17 @@ def refuse_older_schema(conn: Connection) -> None:
         )
 
 
-def begin(conn: Connection, source: str, slot: str) -> int:
-    """Record that an initial snapshot runs, in place of any earlier one; its id."""
+def begin(
+    conn: Connection, source: str, slot: str, form: Mapping[str, Any] = MappingProxyType({})
+) -> int:
+    """Record that an initial snapshot runs, in place of any earlier one, and the form of its events
+    (``cdc.events.form``); its id."""
     with translated("writing headwater.snapshot"), conn.transaction():
         conn.execute(
             "delete from headwater.snapshot where source = %s and kind = 'initial'", (source,)
         )
-        return _insert(conn, source, slot, "initial", {})
+        options = {"form": dict(form)} if form else {}
+        return _insert(conn, source, slot, "initial", options)
 
 
 def begin_on_demand(conn: Connection, source: str, options: Mapping[str, Any]) -> int:

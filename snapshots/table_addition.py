@@ -15,7 +15,7 @@ from collections.abc import Set as AbstractSet
 from cdc.config import Config, Source
 from cdc.errors import SourceError, UsageError
 from cdc.kafka.broker import Broker
-from cdc.kafka.marks import own_mark
+from cdc.kafka.marks import own_mark, refuse_other_form
 from cdc.kafka.topology import topic_specs
 from cdc.source.catalog import captured_tables, chosen_tables, relation
 from cdc.source.columns.excluded_columns import column_lists
@@ -163,7 +163,8 @@ def _publish(
     lists = column_lists(conn, source, chosen_tables(conn, source)[0])
     topics = [table_topic(source.name, table.schema, table.name) for table in tables]
     with Broker(config.kafka.bootstrap_servers, config.kafka) as broker:
-        own_mark(broker, source.name, identify(conn))
+        mark = own_mark(broker, source.name, identify(conn))
+        refuse_other_form(config, mark.form)
         created = broker.create_topics(topic_specs(config, tables))
         ends = broker.end_offsets(topics)
     observer.step(f"topics: {len(created)} created")

@@ -78,8 +78,8 @@ class Capture:
         except HeadwaterError:
             self._broker.close()
             raise
-        self._identity = start.identity
-        self._context = SourceContext(version, self._source.name, start.identity.database)
+        here = self._identity = start.identity
+        self._context = SourceContext(version, self._source.name, here.database, config.events.form)
         self._way = Way(Progress(start.mark.confirmed), Position(0, 0))
         self._held: KafkaReplay | None = None
         self._producer = Producer(

@@ -31,7 +31,7 @@ class MarkWriter:
     def __init__(
         self, config: Config, identity: SourceIdentity, producer: Producer, pulse: Pulse
     ) -> None:
-        self._source = config.source
+        self._source, self._form = config.source, config.events.form.recorded
         self._every_s = config.capture.progress_ms / 1000
         self._longest_s = config.capture.reconnect_s
         self.identity = identity
@@ -98,6 +98,7 @@ class MarkWriter:
             self.floors.at(confirmed - 1, self._producer.next_offsets),
             dict(self.topic_ids),
             self.regrouped,
+            self._form,
         )
 
     def _write(self, confirmed: int) -> None:

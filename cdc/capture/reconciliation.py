@@ -17,7 +17,7 @@ from cdc.config import Config
 from cdc.errors import HeadwaterError, LogError, SourceError
 from cdc.events.marks import Mark
 from cdc.kafka.broker import Broker
-from cdc.kafka.marks import newest_mark, refuse_other_database, uninitialised
+from cdc.kafka.marks import newest_mark, refuse_other_database, refuse_other_form, uninitialised
 from cdc.kafka.partition_ends import read_tails
 from cdc.log_events import LogEvent
 from cdc.lsn import format_lsn, parse_lsn
@@ -70,6 +70,7 @@ def reconcile(config: Config, conn: Connection, broker: Broker) -> Start:
     if stored is None:
         raise uninitialised(config.source.name)
     mark = stored.mark
+    refuse_other_form(config, mark.form)
     identity = check_source(config, conn, mark, lambda: newest_event(broker, mark))
     ends = broker.end_offsets(sorted(broker.partitions(sorted(mark.offsets))))
     _check_topics(mark, ends)

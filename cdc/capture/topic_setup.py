@@ -143,7 +143,7 @@ class Topics:
         """Counts of transactions with their topic, if they are asked for."""
         if not self._config.capture.transaction_metadata:
             return None
-        ledger = Ledger(self._config.source.name)
+        ledger = Ledger(self._config.source.name, self._config.events.form)
         self.open(ledger.topic, 1)
         return ledger
 

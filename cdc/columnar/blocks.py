@@ -33,12 +33,15 @@ class Events:
         )
 
 
-def block(events: list[Events], deletes: list[bool], partitions: int) -> Block:
-    """The records of a table in order, tombstones behind their deletes.
+def block(
+    events: list[Events], deletes: list[bool], partitions: int, *, tombstones: bool = True
+) -> Block:
+    """The records of a table in order, with ``tombstones`` behind their deletes.
 
     ``deletes`` says which of ``events`` are deletes.
     """
     keyed = events[0].keys is not None
+    followed = keyed and tombstones
     at = np.concatenate([part.at for part in events])
     values = [text for part in events for text in texts_of(part.values)]
     keys: list[bytes | None] = [None] * len(at)
@@ -47,12 +50,14 @@ def block(events: list[Events], deletes: list[bool], partitions: int) -> Block:
         keys = [text for part in events for text in texts_of(part.keys)]
         chosen = np.concatenate([partitions_for(part.keys, partitions) for part in events])
     final: list[bytes | None] = list(values)
-    if len(events) > 1 or (deletes[0] and keyed):
-        dead = [gone and keyed for part, gone in zip(events, deletes, strict=True) for _ in part.at]
-        order, tombstones = _with_tombstones(at, np.array(dead))
+    if len(events) > 1 or (deletes[0] and followed):
+        dead = [
+            gone and followed for part, gone in zip(events, deletes, strict=True) for _ in part.at
+        ]
+        order, is_tombstone = _with_tombstones(at, np.array(dead))
         rows = order.tolist()
         keys = [keys[i] for i in rows]
-        final = [None if dead else values[i] for i, dead in zip(rows, tombstones, strict=True)]
+        final = [None if dead else values[i] for i, dead in zip(rows, is_tombstone, strict=True)]
         chosen = chosen[order]
     size = sum(int(sizes_of(part.values).sum()) for part in events)
     if keyed:

@@ -10,19 +10,22 @@ import numpy as np
 import pyarrow.compute as pc
 
 from cdc.columnar.arrays import Ints, Mask, binary, booleans, decimals, integers, literal
-from cdc.columnar.json_objects import Piece, joined, json_object
+from cdc.columnar.json_objects import Piece, has_null, joined, json_object
 from cdc.columnar.tuples import Column
 from cdc.columnar.values import column_of_table
 from cdc.events.codes import CREATE, DELETE, UPDATE, quoted
 from cdc.events.envelope import (
     SourceContext,
     Transaction,
+    event_heads,
+    nothing_unchanged,
     number,
     origin_name,
     previous_end,
     source_literals,
     text,
 )
+from cdc.events.rows import key_head, required_columns
 from cdc.protocol.relation import Relation
 
 _ROW_FIRST: Final = {False: b'{"before":null,"after":', True: b'{"before":'}
@@ -110,27 +113,50 @@ class Rows:
 class TableEncoder:
     """Events of one table version, many at once."""
 
-    __slots__ = ("_encode", "_key", "_key_names", "_literals", "_names", "_schema_id")
+    __slots__ = (
+        "_encode",
+        "_end",
+        "_head",
+        "_key",
+        "_key_head",
+        "_key_names",
+        "_literals",
+        "_names",
+        "_nothing_unchanged",
+        "_required",
+        "_required_of_old",
+        "_schema_id",
+    )
 
     def __init__(self, relation: Relation, context: SourceContext) -> None:
-        names = [column.name for column in relation.columns]
-        self._encode = list(map(column_of_table, relation.columns))
+        names, form = [column.name for column in relation.columns], context.form
+        self._encode = [column_of_table(column, form) for column in relation.columns]
         self._names = [text(name) for name in names]
         self._key = [names.index(name) for name in relation.key]
         self._key_names = [text(name) for name in relation.key]
         self._literals = source_literals(context, relation.schema, relation.table)
         self._schema_id = b',"schema_id":%b' % text(relation.schema_id())
+        self._nothing_unchanged = nothing_unchanged(form)
+        self._head, _ = event_heads(relation, context)
+        self._key_head = key_head(relation, form, context.name)
+        self._end = b"}" if form.schemas else b""
+        self._required = required_columns(relation, form)
+        self._required_of_old = self._required if relation.replica_identity == "f" else []
 
-    def encode(self, rows: Rows, stamps: Stamps, closing: bytes) -> tuple[Any, Any]:
-        """Keys (None without a key) and values, Arrow arrays of binary with one element a row.
+    def encode(self, rows: Rows, stamps: Stamps, closing: bytes) -> tuple[Any, Any] | None:
+        """Keys (None without a key) and values, Arrow arrays of binary with one element a row. None
+        when a row has null where the schema lets none by: it gets another one.
 
         Raises ``ProtocolError`` for a value that does not have PostgreSQL's text form.
         """
         cells = [encode(column) for encode, column in zip(self._encode, rows.columns, strict=True)]
+        required = self._required_of_old if rows.deletes else self._required
+        if any(has_null(cells[i]) for i in required):
+            return None
         count = len(rows.ordinal)
         values = joined(
             [
-                _ROW_FIRST[rows.deletes],
+                self._head + _ROW_FIRST[rows.deletes],
                 *json_object(self._names, cells),
                 _ROW_LAST[rows.deletes],
                 *self._source(rows, stamps.of_rows(rows.transaction)),
@@ -138,14 +164,14 @@ class TableEncoder:
                 self._unchanged(rows.columns),
                 b'},"transaction":null,"op":',
                 _ops(rows),
-                b",",
-                closing,
+                b"," + closing + self._end,
             ],
             count,
         )
         if not self._key:
             return None, values
-        return joined(json_object(self._key_names, [cells[i] for i in self._key]), count), values
+        key = json_object(self._key_names, [cells[i] for i in self._key])
+        return joined([self._key_head, *key, self._end], count), values
 
     def refuses(self, rows: Rows) -> bool:
         """Whether values that were not sent have to be found first: all of a new row's, and a
@@ -158,13 +184,14 @@ class TableEncoder:
         """The field that names a row's unchanged columns; of few combinations each is formed."""
         unsent = _unsent(columns)
         if not unsent:
-            return b""
+            return self._nothing_unchanged
         masks = np.stack(list(unsent.values()), axis=1)
         combinations, of_row = np.unique(masks, axis=0, return_inverse=True)
         texts = []
         for combination in combinations:
             names = [self._names[i] for i, on in zip(unsent, combination, strict=True) if on]
-            texts.append(b',"unchanged":[%b]' % b",".join(names) if names else b"")
+            told = b',"unchanged":[%b]' % b",".join(names)
+            texts.append(told if names else self._nothing_unchanged)
         return binary(texts).take(integers(of_row.ravel()))
 
     def _source(self, rows: Rows, stamps: Stamps) -> list[Piece]:

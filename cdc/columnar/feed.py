@@ -24,7 +24,6 @@ from cdc.columnar.tuples import read_columns
 from cdc.errors import ProtocolError
 from cdc.events.captured_table import Table
 from cdc.events.change import Transcriber
-from cdc.events.codes import PLACEHOLDER
 from cdc.events.envelope import SourceContext, Transaction, clock
 from cdc.events.records import Block
 from cdc.events.transcriber_state import Standing
@@ -35,9 +34,6 @@ LEAST_FRAMES: Final = 200
 """A shorter stretch is faster frame by frame: calls of numpy and Arrow cost the same for few."""
 MOST_BYTES: Final = 256 << 20
 """Arrow's offsets have 31 bits, and events are larger than their frames."""
-
-
-_PLACEHOLDER: Final = PLACEHOLDER.encode()
 
 
 class _Stretch(NamedTuple):
@@ -61,6 +57,7 @@ class ColumnarFeed:
         self._context = context
         self._partitions = partitions
         self._closing = b""
+        self._placeholder = context.form.placeholder.encode()
         self._encoders: dict[int, tuple[Relation, TableEncoder]] = {}
 
     def feed(self, arrived: Arrived, now_us: int) -> None:
@@ -75,7 +72,7 @@ class ColumnarFeed:
         frames = Frames(arrived)
         self._closing = clock(now_us)
         # A value that looks like the placeholder makes an event say which ones are.
-        plainly = _PLACEHOLDER not in frames.buffer
+        plainly = self._placeholder not in frames.buffer
         for start, stop, plain in frames.stretches():
             long = plain and stop - start >= LEAST_FRAMES
             if long and plainly and self._by_column(frames, start, stop):
@@ -124,7 +121,7 @@ class ColumnarFeed:
                 events.append(found)
             kinds = [False, True] if len(events) == 2 else [bool(dead[0])]
             partitions = self._partitions(table.topic)
-            made = block(events, kinds, partitions)
+            made = block(events, kinds, partitions, tombstones=self._context.form.tombstones)
             blocks.append((table.topic, made))
         return blocks
 
@@ -154,8 +151,8 @@ class ColumnarFeed:
         encoder = self._encoder(table.relation)
         if encoder.refuses(rows):
             return None
-        keys, values = encoder.encode(rows, stamps, self._closing)
-        return Events(at, keys, values)
+        made = encoder.encode(rows, stamps, self._closing)
+        return None if made is None else Events(at, *made)
 
     def _encoder(self, relation: Relation) -> TableEncoder:
         known = self._encoders.get(relation.oid)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 from cdc.columnar.arrays import literal
 from cdc.columnar.values import Json
 
+_NULL: Final = b"null"
 Piece = Any
 """What is joined: bytes that stand in every row, or an Arrow array with one element a row."""
 
@@ -24,6 +25,13 @@ def json_object(names: Sequence[bytes], cells: Sequence[Json]) -> list[Piece]:
             pieces.append(json.cells)
         pieces.append(json.trail)
     return [*pieces, b"}"] if names else [b"{}"]
+
+
+def has_null(json: Json) -> bool:
+    """Whether a row of the column has null; a lead is a value's own beginning, or null's whole."""
+    if json.cells is None:
+        return json.lead == _NULL
+    return not json.lead and bool(pc.any(pc.equal(json.cells, literal(_NULL))).as_py())
 
 
 def joined(pieces: Iterable[Piece], rows: int) -> Any:

@@ -10,10 +10,11 @@ from typing import Final
 
 from cdc.columnar.arrays import texts_of
 from cdc.columnar.copy_text import copied_columns, copied_rows
-from cdc.columnar.json_objects import joined, json_object
+from cdc.columnar.json_objects import has_null, joined, json_object
 from cdc.columnar.values import column_of_table
 from cdc.events.codes import SNAPSHOT, quoted
 from cdc.events.envelope import ChangeEncoder, SourceContext, Transaction, clock, text
+from cdc.events.rows import key_head, required_columns
 from cdc.protocol.relation import Relation
 
 SNAPSHOT_MARKERS: Final = (
@@ -33,22 +34,38 @@ _ROW: Final = b"\0"
 class SnapshotEncoder:
     """Rows read in a snapshot at one LSN: ``op: r``, position ``(lsn, 0)``, marked ``true``."""
 
-    __slots__ = ("_encode", "_head", "_key", "_key_names", "_names", "_rows", "_tails")
+    __slots__ = (
+        "_encode",
+        "_end",
+        "_events",
+        "_heads",
+        "_key",
+        "_key_head",
+        "_key_names",
+        "_names",
+        "_required",
+        "_tails",
+    )
 
     def __init__(self, relation: Relation, context: SourceContext, lsn: int, read_us: int) -> None:
-        names = [column.name for column in relation.columns]
-        self._encode = list(map(column_of_table, relation.columns))
+        names, form = [column.name for column in relation.columns], context.form
+        self._encode = [column_of_table(column, form) for column in relation.columns]
         self._names = [text(name) for name in names]
         self._key = [names.index(name) for name in relation.key]
         self._key_names = [text(name) for name in relation.key]
-        self._head = b""
+        self._key_head = key_head(relation, form, context.name)
+        self._end = b"}" if form.schemas else b""
+        self._required = required_columns(relation, form)
+        self._heads: dict[bool, bytes] = {}
         self._tails: dict[str, bytes] = {}
-        events = ChangeEncoder(relation, context)
-        self._rows = events.rows
+        events = self._events = ChangeEncoder(relation, context)
         for marker in SNAPSHOT_MARKERS:
             events.begin(Transaction(lsn, read_us, None, None), marker)
-            event = events.value(b"null", _ROW, quoted(SNAPSHOT), lsn, 0, clock(read_us))
-            self._head, _, self._tails[marker] = event.partition(_ROW)
+            for relaxed in (True, False):
+                event = events.value(
+                    b"null", _ROW, quoted(SNAPSHOT), lsn, 0, clock(read_us), relaxed=relaxed
+                )
+                self._heads[relaxed], _, self._tails[marker] = event.partition(_ROW)
 
     def encode(self, copied: bytes, rows: int) -> tuple[list[bytes] | list[None], list[bytes]]:
         """Keys and values of ``rows`` rows, given as COPY's lines.
@@ -59,20 +76,24 @@ class SnapshotEncoder:
             return self._one_by_one(copied, rows)
         columns = copied_columns(copied, rows, len(self._encode))
         cells = [encode(column) for encode, column in zip(self._encode, columns, strict=True)]
+        if any(has_null(cells[i]) for i in self._required):
+            return self._one_by_one(copied, rows)
         row = json_object(self._names, cells)
-        values = texts_of(joined([self._head, *row, self._tails["true"]], rows))
+        values = texts_of(joined([self._heads[False], *row, self._tails["true"]], rows))
         if not self._key:
             return [None] * rows, values
         key = json_object(self._key_names, [cells[i] for i in self._key])
-        return texts_of(joined(key, rows)), values
+        return texts_of(joined([self._key_head, *key, self._end], rows)), values
 
     def _one_by_one(self, copied: bytes, rows: int) -> tuple[list[bytes] | list[None], list[bytes]]:
-        """The same without Arrow, for a block with a row that is too large for it."""
+        """The same without Arrow, for a block with a row that is too large for it, or has null in
+        a column that the table has as NOT NULL by now."""
         keys, values = list[bytes](), list[bytes]()
         for row in copied_rows(copied, len(self._encode)):
-            if (key := self._rows.key(row)) is not None:
+            if (key := self._events.rows.key(row)) is not None:
                 keys.append(key)
-            values.append(b"".join((self._head, self._rows.row(row), self._tails["true"])))
+            head = self._heads[self._events.is_relaxed(None, row)]
+            values.append(b"".join((head, self._events.rows.row(row), self._tails["true"])))
         return keys or [None] * rows, values
 
     def marked(self, value: bytes, marker: str) -> bytes:

@@ -28,11 +28,14 @@ from cdc.columnar.arrays import (
     texts_of,
 )
 from cdc.columnar.tuples import Column
+from cdc.events.form import OURS, Form
+from cdc.events.schemas.placeholders import placeholder
 from cdc.events.values.encoder import (
     TEXT_KINDS,
     UNAVAILABLE,
     ColumnEncoder,
     column_encoder,
+    has_mode,
     is_integer,
     is_text,
 )
@@ -69,9 +72,10 @@ _SECONDS: Final = 19
 _ZONE: Final = len("+00")
 
 
-def column_of_table(column: relation.Column) -> Encode:
+def column_of_table(column: relation.Column, form: Form = OURS) -> Encode:
     """The encoder of a column of a table, which treats its values where they are to be."""
-    to_json = column_to_json(column.type, column.typmod)
+    unsent = placeholder(column, form)
+    to_json = column_to_json(column.type, column.typmod, form, unsent)
     if column.treatment is None:
         return to_json
     treat = column.treatment.function()
@@ -83,26 +87,30 @@ def column_of_table(column: relation.Column) -> Encode:
     return encode
 
 
-def column_to_json(type: TypeInfo, typmod: int) -> Encode:
-    """The encoder of a column of that type."""
-    each = column_encoder(type, typmod)
+def column_to_json(
+    type: TypeInfo, typmod: int, form: Form = OURS, unsent: bytes = UNAVAILABLE
+) -> Encode:
+    """The encoder of a column of that type; ``unsent`` is the JSON of what was left alone."""
+    each = column_encoder(type, typmod, form)
     if each is None:
-        return lambda column: _with_nulls(Json(b"", column.values), column)
-    quick, slow = _quick(type, typmod), each
+        return lambda column: _with_nulls(Json(b"", column.values), column, unsent)
+    quick, slow = _quick(type, typmod, form), each
 
     def encode(column: Column) -> Json:
         if not len(column.values):
-            return _with_nulls(Json(b""), column)
+            return _with_nulls(Json(b""), column, unsent)
         found = quick(column.values) if quick else None
-        return _with_nulls(found or _slowly(column.values, slow), column)
+        return _with_nulls(found or _slowly(column.values, slow), column, unsent)
 
     return encode
 
 
-def _quick(type: TypeInfo, typmod: int) -> Quick | None:
+def _quick(type: TypeInfo, typmod: int, form: Form) -> Quick | None:
     if is_text(type):
         return _text
     if type.kind in TEXT_KINDS or type.element is not None or is_integer(type):
+        return None
+    if has_mode(type.base, form):
         return None
     if type.base == "timestamptz":
         digits = 6 if typmod < 0 else typmod
@@ -114,7 +122,7 @@ def _slowly(values: Any, each: ColumnEncoder) -> Json:
     return Json(b"", binary(each(texts_of(values))))
 
 
-def _with_nulls(json: Json, column: Column) -> Json:
+def _with_nulls(json: Json, column: Column, unsent: bytes) -> Json:
     present = column.present
     if present is None:
         return json
@@ -122,7 +130,7 @@ def _with_nulls(json: Json, column: Column) -> Json:
         return Json(_NULL)
     nulls: Any = pa.repeat(literal(_NULL), len(present))
     if column.unchanged is not None:
-        nulls = pc.if_else(booleans(column.unchanged), literal(UNAVAILABLE), literal(_NULL))
+        nulls = pc.if_else(booleans(column.unchanged), literal(unsent), literal(_NULL))
         if not len(column.values):
             return Json(b"", nulls)
     cells = json.cells

@@ -22,6 +22,7 @@ from cdc.config.capture import Capture as Capture
 from cdc.config.capture import Kafka as Kafka
 from cdc.config.capture import Snapshot as Snapshot
 from cdc.config.capture import Source as Source
+from cdc.config.events import Events as Events
 from cdc.config.faults import Place, place, setting_faults, toml_fault
 from cdc.config.metrics import Metrics as Metrics
 from cdc.config.stores import OF_KIND, Section
@@ -46,6 +47,7 @@ _MODELS: dict[str, type[BaseModel]] = {
     "source": Source,
     "kafka": Kafka,
     "capture": Capture,
+    "events": Events,
     "snapshot": Snapshot,
     "opensearch": OpenSearch,
     "redis": Redis,
@@ -66,6 +68,7 @@ class Config(Section):
     source: Source
     kafka: Kafka
     capture: Capture = Capture()
+    events: Events = Events()
     snapshot: Snapshot = Snapshot()
     stores: dict[Name, Store] = Field(default={})
     views: dict[Name, View] = Field(default={})

@@ -141,7 +141,7 @@ def _unknown(
 ) -> str:
     """What an unknown setting may have been meant to be, or where it belongs."""
     alike = name.lower().replace("-", "_")
-    known = list(model.model_fields)
+    known = _settings_of(model)
     if len(location) > 1 and table and name in models[""].model_fields:
         return f"unknown setting: no section stands in another, write [{name}]"
     if len(location) == 1 and table:
@@ -152,13 +152,18 @@ def _unknown(
     others = [
         _SECTIONS.get(section, f"[{section}]")
         for section, other in models.items()
-        if section and other is not model and alike in other.model_fields
+        if section and other is not model and alike in _settings_of(other)
     ]
     if others and not close:
         return f"unknown setting: it belongs in {_either(dict.fromkeys(others))}"
     close = close or get_close_matches(alike, known, 1)
     meant = f"did you mean {close[0]}?" if close else f"known are {', '.join(known)}"
     return f"unknown setting: {meant}"
+
+
+def _settings_of(model: type[BaseModel]) -> list[str]:
+    """The names of a section's settings in the file."""
+    return [field.alias or name for name, field in model.model_fields.items()]
 
 
 def _no_table(location: Sequence[Any]) -> str:

@@ -35,7 +35,6 @@ from cdc.events.records import Batch, Block, Header, Record, Replay, row_record,
 from cdc.events.transactions import NO_BLOCK, Ledger
 from cdc.events.transcriber_state import Standing
 from cdc.events.unpublished_records import Outgoing
-from cdc.events.values.encoder import UNAVAILABLE
 from cdc.lsn import Position, format_lsn
 from cdc.protocol import messages
 from cdc.protocol.messages import UNCHANGED, Image, Values, filled
@@ -44,6 +43,7 @@ from cdc.protocol.pgoutput import decode
 _WAL_START: Final = Struct(">Q")
 _HEADER: Final = 25  # bytes of an XLogData frame: kind, WAL start, WAL end, clock
 _CREATE, _UPDATE, _DELETE, _TRUNCATE = map(quoted, (CREATE, UPDATE, DELETE, TRUNCATE))
+_RARE: Final = frozenset({_TRUNCATE})  # no plain frame: each is looked at in any case
 
 
 class Transcriber:
@@ -74,6 +74,8 @@ class Transcriber:
         self._ledger = ledger
         self._messages = Messages(context, partitions, outbox)
         self._tables = Tables(context, partitions, resolve, lookup, self._out)
+        self._skipped = frozenset(map(quoted, context.form.skipped))
+        self._tombstones = context.form.tombstones
         self._closing = clock(0)
         self._now_us = 0
         self._transaction: Transaction | None = None
@@ -102,7 +104,7 @@ class Transcriber:
     @property
     def replaying(self) -> bool:
         """Whether each event has to be looked at: it may be left out, or is counted."""
-        return self._out.replaying or self._ledger is not None
+        return self._out.replaying or self._ledger is not None or not self._skipped <= _RARE
 
     def table(self, oid: int, xid: int, commit_lsn: int) -> Table | None:
         """A table that was described in this session, and of which a row of this transaction is
@@ -133,7 +135,7 @@ class Transcriber:
             new = table.received(message.new)
             (lsn,) = _WAL_START.unpack_from(frame, 1)
             after = rows.row(new)
-            if UNAVAILABLE in after and UNCHANGED in new:
+            if rows.mark in after and UNCHANGED in new:
                 # An update that brought the row into the publication's filter.
                 new = self._completed(table, new)
                 after = rows.row(new)
@@ -209,11 +211,16 @@ class Transcriber:
         lsn: int,
         new: Values,
         header: Header | None = None,
+        old: Values | None = None,
     ) -> None:
-        """``new`` are the values of ``after``; empty without one."""
-        block = self._next(table.relation.name)
-        tail = table.encoder.special_tail(after, new, block)
-        value = table.encoder.value(before, after, op, lsn, self._ordinal, self._closing, tail)
+        """``new`` are the values of ``after``, empty without one, ``old`` those of ``before``."""
+        if op in self._skipped:
+            self._ordinal += 1
+            return
+        block, encoder = self._next(table.relation.name), table.encoder
+        tail, relaxed = encoder.special_tail(after, new, block), encoder.is_relaxed(old, new)
+        at, closing = self._ordinal, self._closing
+        value = encoder.value(before, after, op, lsn, at, closing, tail, relaxed=relaxed)
         self._put(table.topic, row_record(key, value, header), len(value))
 
     def _next(self, collection: str) -> bytes:
@@ -238,8 +245,8 @@ class Transcriber:
         header: Header | None,
     ) -> None:
         before = table.encoder.rows.row(old)
-        self._event(table, key, before, b"null", _DELETE, lsn, [], header)
-        if key is not None:
+        self._event(table, key, before, b"null", _DELETE, lsn, [], header, old)
+        if key is not None and self._tombstones and _DELETE not in self._skipped:
             self._put(table.topic, row_record(key, None, header), len(key))
 
     def _update(self, update: messages.Update, lsn: int) -> None:
@@ -252,7 +259,7 @@ class Transcriber:
         new = filled(new, old, update.image is Image.FULL, rows.key_columns)
         key, old_key = rows.key(new), rows.key(old)
         if key == old_key or key is None or old_key is None:
-            self._event(table, key, rows.row(old), rows.row(new), _UPDATE, lsn, new)
+            self._event(table, key, rows.row(old), rows.row(new), _UPDATE, lsn, new, old=old)
             return
         if UNCHANGED in new:
             new = self._completed(table, new)
@@ -264,6 +271,9 @@ class Transcriber:
         return self._tables.completed(table, new, self._open("a row").xid or 0)
 
     def _truncate(self, truncate: messages.Truncate, lsn: int) -> None:
+        if _TRUNCATE in self._skipped:
+            self._ordinal += len(truncate.relation_oids)
+            return
         for oid in truncate.relation_oids:
             table = self._table(oid)
             tail = table.encoder.tail(b"", self._next(table.relation.name))

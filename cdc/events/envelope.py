@@ -1,8 +1,9 @@
 """Events as JSON: the key and the value that Debezium emits for the same change. Pure.
 
 One encoder per table version, built when the relation arrives, so that a row costs one pass over
-its values and one formatting. The order of fields is Debezium's (``schemas.enable=false``); inside
-``source`` ours follow: ``commit_lsn``, ``ordinal``, ``schema_id``. See ``docs/events.md``.
+its values and one formatting. The order of fields is Debezium's; inside ``source`` ours follow:
+``commit_lsn``, ``ordinal``, ``schema_id``, and ``unchanged``, which is left out where there is none
+unless a schema tells of it. See ``docs/events.md`` and ``docs/event-modes.md``.
 """
 
 from __future__ import annotations
@@ -10,8 +11,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from cdc.events.values.encoder import UNAVAILABLE, Encoder, cell_encoder, quote
-from cdc.protocol.messages import UNCHANGED, Value, Values
+from cdc.events.form import OURS, Form
+from cdc.events.rows import RowEncoder, escaped, required_columns
+from cdc.events.schemas.event_schemas import event_schema
+from cdc.events.schemas.schema import schema_head, with_head
+from cdc.events.values.encoder import quote
+from cdc.protocol.messages import UNCHANGED, Values
 from cdc.protocol.relation import Relation
 
 NEW_KEY_HEADER: Final = "__debezium.newkey"
@@ -20,11 +25,12 @@ OLD_KEY_HEADER: Final = "__debezium.oldkey"
 
 @dataclass(frozen=True, slots=True)
 class SourceContext:
-    """What every event of a source says of it."""
+    """What every event of a source says of it, and the form that it has."""
 
     version: str
     name: str
     database: str
+    form: Form = OURS
 
 
 class Transaction(NamedTuple):
@@ -58,64 +64,24 @@ def number(value: int | None) -> bytes:
     return b"null" if value is None else b"%d" % value
 
 
-class RowEncoder:
-    """Rows and keys of one table version as JSON objects."""
-
-    __slots__ = ("_encoders", "_key", "_key_template", "_template")
-
-    def __init__(self, relation: Relation) -> None:
-        self._encoders: list[Encoder | None] = list(map(cell_encoder, relation.columns))
-        names = [column.name for column in relation.columns]
-        self._template = json_object(names)
-        self._key = [names.index(name) for name in relation.key]
-        self._key_template = json_object(list(relation.key))
-
-    def row(self, values: Values) -> bytes:
-        """The row as a JSON object; unchanged TOAST becomes Debezium's placeholder."""
-        cells: list[bytes] = []
-        append = cells.append
-        for value, encode in zip(values, self._encoders, strict=True):
-            if value is None:
-                append(b"null")
-            elif value is UNCHANGED:
-                append(UNAVAILABLE)
-            elif encode is None:
-                append(value)
-            else:
-                append(encode(value))
-        return self._template % tuple(cells)
-
-    def key(self, values: Values) -> bytes | None:
-        """The key as a JSON object, ``None`` for a table without a key."""
-        columns = self._key
-        if len(columns) == 1:  # nearly every table: spared the list and the tuple
-            return self._key_template % self._cell(values[columns[0]], columns[0])
-        if not columns:
-            return None
-        return self._key_template % tuple([self._cell(values[i], i) for i in columns])
-
-    @property
-    def key_columns(self) -> list[int]:
-        """Where the key's columns stand in a row."""
-        return self._key
-
-    def key_values(self, values: Values) -> Values:
-        """The values of the key columns, in key order."""
-        return [values[i] for i in self._key]
-
-    def _cell(self, value: Value, column: int) -> bytes:
-        if value is None:
-            return b"null"
-        if value is UNCHANGED:
-            return UNAVAILABLE
-        encode = self._encoders[column]
-        return value if encode is None else encode(value)
+_EVENT: Final = b'{"before":%b,"after":%b,"source":%b%d%b%d%b%d%b%b,%b'
 
 
-def json_object(names: list[str]) -> bytes:
-    """A template with one ``%b`` for each name's value."""
-    pairs = [text(name).replace(b"%", b"%%") + b":%b" for name in names]
-    return b"{" + b",".join(pairs) + b"}"
+def event_heads(relation: Relation, context: SourceContext) -> tuple[bytes, bytes]:
+    """What stands in front of a table's events: with its schema, and with one in which no column is
+    required; empty without schemas."""
+    if not context.form.schemas:
+        return b"", b""
+    strict, relaxed = (
+        schema_head(event_schema(relation, context.name, context.form, relaxed=relaxed))
+        for relaxed in (False, True)
+    )
+    return strict, relaxed
+
+
+def nothing_unchanged(form: Form) -> bytes:
+    """What ``source`` says where no value was left alone."""
+    return b',"unchanged":null' if form.schemas else b""
 
 
 class ChangeEncoder:
@@ -124,15 +90,31 @@ class ChangeEncoder:
     ``begin`` once for each transaction that touches the table, then any number of ``value``.
     """
 
-    __slots__ = ("_context", "_parts", "_relation", "_schema_id", "_tail", "rows")
+    __slots__ = (
+        "_context",
+        "_event",
+        "_nothing_unchanged",
+        "_parts",
+        "_relation",
+        "_relaxed",
+        "_required",
+        "_schema_id",
+        "_tail",
+        "rows",
+    )
 
     def __init__(self, relation: Relation, context: SourceContext) -> None:
-        self.rows = RowEncoder(relation)
+        form = context.form
+        self.rows = RowEncoder(relation, form, context.name)
         self._context = context
         self._relation = relation
         self._parts = (b"", b"", b"")
         self._schema_id = text(relation.schema_id())
+        self._nothing_unchanged = nothing_unchanged(form)
         self._tail = self.tail()
+        heads = event_heads(relation, context)
+        self._event, self._relaxed = (with_head(escaped(head), _EVENT) for head in heads)
+        self._required = required_columns(relation, form)
 
     def begin(self, transaction: Transaction, snapshot: str = "false") -> None:
         """Form what all events of the transaction share; ``snapshot`` marks a snapshot's rows."""
@@ -145,7 +127,7 @@ class ChangeEncoder:
         ``transaction`` block."""
         return b',"schema_id":%b%b},"transaction":%b,"op":' % (
             self._schema_id,
-            unchanged,
+            unchanged or self._nothing_unchanged,
             transaction,
         )
 
@@ -162,9 +144,22 @@ class ChangeEncoder:
 
     def special_tail(self, after: bytes, new: Values, transaction: bytes) -> bytes | None:
         """The tail of an event that has a placeholder or a transaction block; else None."""
-        if UNAVAILABLE in after:
+        mark = self.rows.mark
+        if mark in after and (mark or UNCHANGED in new):
             return self.tail(self.unchanged(new), transaction)
         return None if transaction == b"null" else self.tail(b"", transaction)
+
+    def is_relaxed(self, old: Values | None, new: Values) -> bool:
+        """Whether an image (None and empty are none) has null where the table is NOT NULL, which it
+        became later, or for which the form has nothing else. Never without schemas."""
+        if not self._required:
+            return False
+        if old and self._relation.replica_identity == "f" and self._has_null(old):
+            return True
+        return bool(new) and self._has_null(new)
+
+    def _has_null(self, image: Values) -> bool:
+        return self.rows.are_null(image, self._required)
 
     def value(
         self,
@@ -175,11 +170,13 @@ class ChangeEncoder:
         ordinal: int,
         closing: bytes,
         tail: bytes | None = None,
+        *,
+        relaxed: bool = False,
     ) -> bytes:
         """One event: ``before`` and ``after`` are JSON, ``op`` a JSON string, ``closing`` from
         ``clock``, ``lsn`` the change's own place in the WAL."""
         head, middle, end = self._parts
-        return b'{"before":%b,"after":%b,"source":%b%d%b%d%b%d%b%b,%b' % (
+        return (self._relaxed if relaxed else self._event) % (
             before,
             after,
             head,

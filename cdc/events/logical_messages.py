@@ -11,6 +11,8 @@ from cdc.events import ddl
 from cdc.events.envelope import SourceContext, Transaction, source_parts, text
 from cdc.events.outbox import PREFIX, Outbox, parse, record
 from cdc.events.records import Record
+from cdc.events.schemas.event_schemas import MESSAGE_KEY, MESSAGE_VALUE
+from cdc.events.schemas.schema import schema_head, with_head
 from cdc.lsn import Position
 from cdc.protocol.messages import LogicalMessage, Omitted
 from cdc.topics import message_topic
@@ -26,6 +28,9 @@ class Messages:
         self._partitions = partitions
         self._outbox = outbox
         self._topic = message_topic(context.name)
+        schemas = context.form.schemas
+        self._key_head = schema_head(MESSAGE_KEY) if schemas else b""
+        self._value_head = schema_head(MESSAGE_VALUE) if schemas else b""
 
     def record(
         self,
@@ -61,6 +66,7 @@ class Messages:
         block = count("message")
         value = _value(self._context, at, message, lsn, ordinal, now_us, block)
         key = b'{"prefix":%b}' % text(message.prefix)
+        key, value = with_head(self._key_head, key), with_head(self._value_head, value)
         return self._topic, {"key": key, "value": value}
 
     def _emitted(
@@ -97,9 +103,12 @@ def _value(
 ) -> bytes:
     """The event of a logical message (``op: m``): no images, and only ``ts_ms`` of the clocks."""
     head, middle, end = source_parts(context, transaction, "", "")
-    source = b"%b%d%b%d%b%d}" % (head, lsn, middle, lsn, end, ordinal)
+    told = context.form.schemas  # then all fields are there, as the schema has them
+    more = b',"schema_id":null,"unchanged":null}' if told else b"}"
+    source = b"%b%d%b%d%b%d%b" % (head, lsn, middle, lsn, end, ordinal, more)
     if message.omitted is None:
         content = b'"%b"' % b2a_base64(message.content, newline=False)
+        content += b',"omitted":null' if told else b""
     else:
         size, digest = message.omitted
         content = b'null,"omitted":{"bytes":%d,"sha256":%b}' % (size, text(digest))

@@ -35,6 +35,9 @@ class Mark(NamedTuple):
     regrouped: Mapping[str, Mapping[int, int]] = MappingProxyType({})
     """Where the partitions of a topic ended when it last got more of them: the next change of a
     record below may be in another partition."""
+    form: Mapping[str, Any] = MappingProxyType({})
+    """What the form of the topics' events was begun with, as ``cdc.events.form`` records it; empty
+    for ours."""
 
     @property
     def lsn(self) -> int:
@@ -65,6 +68,8 @@ class Mark(NamedTuple):
             "heartbeat_ms": self.heartbeat_ms,
             "ts_ms": now_ms,
         }
+        if self.form:
+            document["form"] = dict(self.form)
         return json.dumps(document, separators=(",", ":")).encode()
 
     def _lower(self) -> dict[str, dict[int, int]]:
@@ -95,7 +100,7 @@ def decode_mark(value: bytes, topic: str) -> Mark:
     try:
         document: dict[str, Any] = json.loads(value)
         offsets = _by_number(document["offsets"])
-        # Marks of earlier versions have none of the four.
+        # Marks of earlier versions have none of the five.
         beat, floors = document.get("heartbeat_ms"), document.get("floors")
         if floors is None:
             floors = {topic: dict.fromkeys(ends, 0) for topic, ends in document["offsets"].items()}
@@ -110,6 +115,7 @@ def decode_mark(value: bytes, topic: str) -> Mark:
             _by_number(floors),
             {str(name): str(id_) for name, id_ in document.get("topic_ids", {}).items()},
             _by_number(document.get("regrouped", {})),
+            dict(document.get("form", {})),
         )
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise LogError(

@@ -17,7 +17,10 @@ import json
 from typing import Any, Final
 
 from cdc.events.envelope import Transaction
+from cdc.events.form import OURS, Form
 from cdc.events.records import POSITION_HEADER, Record
+from cdc.events.schemas.event_schemas import TRANSACTION_KEY, TRANSACTION_VALUE
+from cdc.events.schemas.schema import schema_head, with_head
 from cdc.lsn import Position
 from cdc.topics import transaction_topic
 
@@ -28,8 +31,10 @@ NO_BLOCK: Final = b"null"
 class Ledger:
     """Counts of the open transaction."""
 
-    def __init__(self, source: str) -> None:
+    def __init__(self, source: str, form: Form = OURS) -> None:
         self.topic = transaction_topic(source)
+        self._key_head = schema_head(TRANSACTION_KEY) if form.schemas else b""
+        self._value_head = schema_head(TRANSACTION_VALUE) if form.schemas else b""
         self._at: Transaction | None = None
         self._counts: dict[str, int] = {}
         self.events = 0
@@ -76,8 +81,8 @@ class Ledger:
             "ts_ms": self._at.commit_ms,
         }
         return {
-            "key": _json({"id": id_}),
-            "value": _json(value),
+            "key": with_head(self._key_head, _json({"id": id_})),
+            "value": with_head(self._value_head, _json(value)),
             "headers": [(POSITION_HEADER, position.hex().encode())],
         }
 

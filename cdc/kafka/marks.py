@@ -6,11 +6,13 @@ of a configuration, and of the schema ``headwater`` with it, would write among a
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
+from typing import Any
 
 from cdc.config import Config
 from cdc.errors import LogError, RetryableError
+from cdc.events.form import told
 from cdc.events.mark_records import StoredMark, newest_of
 from cdc.events.marks import Mark
 from cdc.kafka.broker import Broker, Record, windows_back
@@ -89,6 +91,19 @@ def refuse_other_database(source: str, mark: Mark, here: SourceIdentity) -> None
             "check source.dsn, source.name and kafka.bootstrap_servers, or give this source a name "
             "of its own; if this is the same database after pg_upgrade, run "
             "`headwater init --again --moved`",
+        )
+
+
+def refuse_other_form(config: Config, begun: Mapping[str, Any]) -> None:
+    """Raise ``LogError`` where topics were begun with events of another form than ``[events]``
+    asks for. Pure."""
+    wanted = config.events.form.recorded
+    if dict(begun) != wanted:
+        raise LogError(
+            f"the topics of source {config.source.name} were begun with {told(begun)} in [events], "
+            f"but the configuration says {told(wanted)}: a topic has one form",
+            "set [events] back, or give this source a name of its own in source.name; or delete "
+            "the topics with Kafka's tools and run `headwater init --again`",
         )
 
 

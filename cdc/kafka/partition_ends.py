@@ -23,6 +23,7 @@ from cdc.capture.duplicate_filter import Tail
 from cdc.errors import LogError
 from cdc.events.capture_dead_letters import meant_for, of_snapshot, unfinished
 from cdc.events.codes import DELETE
+from cdc.events.payload import payload
 from cdc.events.records import POSITION_HEADER
 from cdc.kafka.broker import Offsets, Record, windows_back
 from cdc.lsn import Position, parse_position
@@ -134,7 +135,7 @@ def streamed(topic: str, record: Record) -> Streamed | None:
     if record.value is None:
         return None
     try:
-        event = orjson.loads(record.value)
+        event = payload(orjson.loads(record.value))
         source = event["source"]
         position = Position(int(source["commit_lsn"]), int(source["ordinal"]))
         op = event["op"]

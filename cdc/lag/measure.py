@@ -17,6 +17,7 @@ import orjson
 
 from cdc.errors import LogError
 from cdc.events.mark_records import StoredMark
+from cdc.events.payload import payload
 from cdc.kafka.broker import Offsets, Record
 from cdc.lag.slot_activity import SlotActivity
 from cdc.lsn import parse_lsn
@@ -143,7 +144,7 @@ def commit_ms(waiting: Sequence[Record]) -> float:
     """When the first of ``waiting`` was committed, in ms since 1970: the one behind it tells for a
     tombstone. When Kafka had it, if none does."""
     try:
-        return float(orjson.loads(waiting[-1].value or b"")["source"]["ts_ms"])
+        return float(payload(orjson.loads(waiting[-1].value or b""))["source"]["ts_ms"])
     except (ValueError, KeyError, TypeError):
         return waiting[0].timestamp_ms
 
@@ -153,7 +154,7 @@ def commit_lsn(topic: str, record: Record) -> int | None:
     if record.value is None:
         return None
     try:
-        return int(orjson.loads(record.value)["source"]["commit_lsn"])
+        return int(payload(orjson.loads(record.value))["source"]["commit_lsn"])
     except (ValueError, KeyError, TypeError):
         raise LogError(
             f"{topic}-{record.partition}: the record at offset {record.offset} was not written by "

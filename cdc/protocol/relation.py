@@ -23,7 +23,7 @@ class TypeInfo(NamedTuple):
     ``kind`` is base, enum, domain, array, composite, range or multirange. ``base`` is the
     ``typname`` of the type under all domains ("enum" for every enum, "array" for arrays).
     ``typmod`` is the domain's own, -1 without one. ``element`` is set for arrays, with the
-    delimiter its elements are separated by.
+    delimiter its elements are separated by; ``labels`` are those of an enum, in its order.
     """
 
     oid: int
@@ -34,6 +34,7 @@ class TypeInfo(NamedTuple):
     typmod: int = -1
     element: TypeInfo | None = None
     delimiter: str = ","
+    labels: tuple[str, ...] = ()
 
 
 class Column(NamedTuple):

@@ -16,7 +16,10 @@ _TYPES: Final = """
 select t.oid::bigint, n.nspname, t.typname, t.typtype, t.typbasetype::bigint, t.typtypmod,
        coalesce(e.oid, 0)::bigint, coalesce(e.typdelim, ','),
        exists (select from pg_catalog.pg_type b where b.typname = t.typname
-               and b.typnamespace = 'pg_catalog'::pg_catalog.regnamespace)
+               and b.typnamespace = 'pg_catalog'::pg_catalog.regnamespace),
+       case t.typtype when 'e' then
+           array(select l.enumlabel::text from pg_catalog.pg_enum l where l.enumtypid = t.oid
+                 order by l.enumsortorder) end
 from pg_catalog.pg_type t
 join pg_catalog.pg_namespace n on n.oid = t.typnamespace
 -- A true array is some element's typarray: oidvector, name and point have a typelem as well.
@@ -49,7 +52,7 @@ def load_types(conn: Connection, oids: Collection[int] | None = None) -> dict[in
     def resolve(oid: int) -> TypeInfo:
         if oid in types:
             return types[oid]
-        schema, name, kind, below, typmod, element_oid, delimiter, is_built_in = rows[oid]
+        schema, name, kind, below, typmod, element_oid, delimiter, is_built_in, labels = rows[oid]
         # A user's own type that is named like a built-in one has not its values.
         base = f"{schema}.{name}" if schema != "pg_catalog" and is_built_in else name
         info = TypeInfo(oid, schema, name, _KINDS.get(kind, "base"), base)
@@ -64,7 +67,7 @@ def load_types(conn: Connection, oids: Collection[int] | None = None) -> dict[in
                 delimiter=base_type.delimiter,
             )
         elif kind == "e":
-            info = info._replace(base="enum")
+            info = info._replace(base="enum", labels=tuple(labels))
         elif element_oid:
             element = resolve(element_oid)
             info = info._replace(kind="array", base="array", element=element, delimiter=delimiter)

@@ -14,13 +14,14 @@ from cdc.errors import HeadwaterError
 from cdc.kafka.broker import Broker
 from cdc.kafka.topology import topic_specs
 from cdc.source.postgres import Connection, connect
+from cdc.topics import table_topic
 from headwater.check import source, state, stores, views, wal
 from headwater.check.ddl_trigger import ddl_events
 from headwater.check.emit_topics import emit_rights, emit_topics, unnamed_topics
 from headwater.check.encoding import encoding
 from headwater.check.failover import failover
 from headwater.check.finding import Finding
-from headwater.check.kafka import kafka, topics_database
+from headwater.check.kafka import kafka, topics_database, truncates
 from headwater.check.producer import producer, record_sizes
 from headwater.check.publication import publication
 
@@ -88,6 +89,8 @@ def preflight(
                 findings += _run("emit topics", unnamed_topics, config, broker, outbox)
                 if with_views:  # init has more to say of it
                     findings += _run("topics", topics_database, config, broker)
+                    names = [table_topic(config.source.name, t.schema, t.name) for t in tables]
+                    findings += _run("truncates", truncates, config, broker, names)
     if with_views:
         findings += _run("views", views.applied, config)
         findings += _run("stores", stores.stores, config)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from cdc.config import Config
+from cdc.events.codes import TRUNCATE
+from cdc.events.form import OURS
 from cdc.kafka.broker import Broker, TopicSpec, different_partitions
-from cdc.kafka.marks import refuse_foreign_topics
+from cdc.kafka.marks import refuse_foreign_topics, refuse_other_form, stored_mark
 from headwater.check.finding import Finding
 
 
@@ -39,9 +41,31 @@ def kafka(
 
 
 def topics_database(config: Config, broker: Broker) -> Iterator[Finding]:
-    """Raises ``LogError`` where the source's topics are of another database than source.dsn's."""
+    """Raises ``LogError`` where the source's topics are of another database than source.dsn's, or
+    hold events of another form than ``[events]`` has."""
     refuse_foreign_topics(config, broker)
+    if (stored := stored_mark(broker, config.source.name)) is not None:
+        refuse_other_form(config, stored.mark.form)
     yield from ()
+
+
+def truncates(config: Config, broker: Broker, tables: Sequence[str]) -> Iterator[Finding]:
+    """Whether a consumer of several partitions may truncate its table once for each. ``tables`` are
+    topics. Views are made for it, so where there are some in our own form it is no warning."""
+    existing = broker.partitions(tables)
+    several = [one for one in tables if existing.get(one, 0) > 1]
+    form = config.events.form
+    if not several or TRUNCATE in form.skipped:
+        return
+    message = "a TRUNCATE is an event in each partition of a topic, and topics have several "
+    message += f"({several[0]} has {existing[several[0]]})"
+    if config.views and form == OURS:
+        yield Finding("ok", "truncates", message)
+        return
+    message += ": a sink that truncates its table at each of them loses rows of other partitions"
+    hint = 'set skipped.operations = "t" in [events], or kafka.partitions = 1, or have consumers '
+    hint += "pass over events with op t"
+    yield Finding("warning", "truncates", message, hint)
 
 
 def _cleanup(broker: Broker, specs: Mapping[str, TopicSpec]) -> Iterator[Finding]:

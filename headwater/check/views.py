@@ -15,6 +15,7 @@ from headwater.check.source import Source
 from headwater.check.state_mirrors import StateMirrors, state_mirrors
 from headwater.check.unpublished_columns import explained
 from headwater.check.view_columns import check_columns
+from views.event_form import refuse_unread
 
 if TYPE_CHECKING:
     from cdc.config import Store
@@ -28,6 +29,11 @@ def views(source: Source) -> Iterator[Finding]:
     """One finding for each view of ``[views]``: its SQL, its tables, its columns and its key."""
     config = source.config
     if not config.views or not source.tables:  # what is wrong with the tables has been said
+        return
+    try:
+        refuse_unread(config.events.form)
+    except HeadwaterError as error:
+        yield Finding("error", "views", error.message, error.hint)
         return
     with state_mirrors(config, source.conn) as mirrors:
         yield from _views(source, _Tables(source, mirrors))

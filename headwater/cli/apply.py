@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from cdc.errors import HeadwaterError
 from headwater.cli.common.context import MasterOption, configured_for, reloading
 from headwater.cli.common.output import err, print_error
+
+if TYPE_CHECKING:
+    from cdc.config import Config
 
 _ENDED = "what was applied is committed; `headwater apply` goes on from there"
 
@@ -63,10 +66,10 @@ def apply(
     from jobs.generations.view_state import view_directory
     from jobs.spark.jvm import light
     from jobs.spark.session import spark_session
-    from jobs.without_mirrors.views import apply_views, chosen
+    from jobs.without_mirrors.views import apply_views
 
     config = configured_for(ctx, master)
-    names = chosen(config, views or [])
+    names = _readable(config, views or [])
     json_lines = json_logs or not sys.stderr.isatty()
     configure(json_lines)
     if config.apply.engine == "delta":
@@ -91,6 +94,17 @@ def apply(
     if not json_lines and len(failed) < len(names):
         err().print(_ENDED, style="dim", soft_wrap=True)
     _fail(failed)
+
+
+def _readable(config: Config, views: Sequence[str]) -> list[str]:
+    """The views to apply, which can read the source's events. Raises ``UsageError``, ``ViewError``
+    for another form of events."""
+    from jobs.without_mirrors.views import chosen
+    from views.event_form import refuse_unread
+
+    names = chosen(config, views)
+    refuse_unread(config.events.form)
+    return names
 
 
 def _fail(failed: Mapping[str, HeadwaterError]) -> None:

@@ -10,9 +10,10 @@ import argparse
 import json
 import re
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import psycopg
@@ -194,12 +195,14 @@ def _structure(kind: TypeInfo) -> dict[str, Any]:
     }
 
 
-def _events(server: Server, path: Path) -> dict[str, Any]:
+def _events(
+    server: Server, path: Path, modes: Mapping[str, str] = MappingProxyType({})
+) -> dict[str, Any]:
     """The story's events, and the WAL they came from; with metadata of transactions on request."""
-    counts, settings = story.COUNTS, {}
+    counts, settings = story.COUNTS, dict(modes)
     if path == TRANSACTIONS:
         counts = counts | {"transaction": story.TRANSACTION_RECORDS}
-        settings = {"provide.transaction.metadata": "true"}
+        settings |= {"provide.transaction.metadata": "true"}
     with _connect(server) as connection:
         connection.execute(story.TABLES)
         connection.execute("create publication oracle for all tables")

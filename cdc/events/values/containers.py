@@ -11,20 +11,24 @@ from cdc.events.values.text import Encoder, guarded, malformed, quote, text_enco
 _QUOTED: Final = rb'"((?:[^"\\]|\\.)*+)"'
 _unescape: Final = re.compile(rb"\\(.)", re.DOTALL).sub
 _match_pair = re.compile(_QUOTED + rb"=>(?:NULL|" + _QUOTED + rb")(, (?!\Z)|\Z)", re.DOTALL).match
+_STRUCTURE: Final = (b"[", b"]", b",")
 _INTEGER: Final = rb"(?:-?(?:0|[1-9][0-9]*)|NULL)"
 _match_integers = re.compile(
     rb"\{(?:" + _INTEGER + rb"(?:," + _INTEGER + rb")*+)?\}", re.DOTALL
 ).fullmatch
 
 
-def array_encoder(type_name: str, element: Encoder, delimiter: bytes) -> Encoder:
+def array_encoder(
+    type_name: str, element: Encoder, delimiter: bytes, *, flat: bool = False
+) -> Encoder:
     """JSON arrays of the elements' form, nested as the dimensions are.
 
     With a lower bound other than 1, as in ``[0:1]={a,b}``, JSON has no faithful array: those are
-    PostgreSQL's text.
+    PostgreSQL's text. ``flat``: one array of all elements in any case, as a schema of an array,
+    which knows of no dimensions, can have it.
     """
-    bounded = text_encoder(type_name)
-    parse = _nested_parser(element, delimiter)
+    parse = _nested_parser(element, delimiter, flat=flat)
+    bounded = _without_bounds(parse) if flat else text_encoder(type_name)
 
     def encode(text: bytes) -> bytes:
         if b'"' in text or text[:1] != b"{" or text[1:2] == b"{" or text[-1:] != b"}":
@@ -40,9 +44,9 @@ def array_encoder(type_name: str, element: Encoder, delimiter: bytes) -> Encoder
     return guarded(type_name, encode)
 
 
-def integer_array_encoder(type_name: str, element: Encoder) -> Encoder:
+def integer_array_encoder(type_name: str, element: Encoder, *, flat: bool = False) -> Encoder:
     """Arrays of integers: those of one dimension are JSON but for their braces and NULL."""
-    general = array_encoder(type_name, element, b",")
+    general = array_encoder(type_name, element, b",", flat=flat)
 
     def encode(text: bytes) -> bytes:
         if _match_integers(text):
@@ -52,7 +56,11 @@ def integer_array_encoder(type_name: str, element: Encoder) -> Encoder:
     return encode
 
 
-def _nested_parser(element: Encoder, delimiter: bytes) -> Callable[[bytes], bytes]:
+def _without_bounds(parse: Encoder) -> Encoder:
+    return lambda text: parse(text[text.index(b"=") + 1 :])
+
+
+def _nested_parser(element: Encoder, delimiter: bytes, *, flat: bool) -> Callable[[bytes], bytes]:
     """A parser for the whole grammar; raises ``ValueError``. Not recursive: depth is no limit."""
     bare = rb'([^"\\{}' + re.escape(delimiter) + rb"]+)"
     match_token = re.compile(rb"\{|\}|" + _QUOTED + rb"|" + bare, re.DOTALL).match
@@ -90,6 +98,8 @@ def _nested_parser(element: Encoder, delimiter: bytes) -> Callable[[bytes], byte
             out.append(b",")
         if at != len(text):
             raise ValueError
+        if flat:
+            return b"[%b]" % b",".join([part for part in out if part not in _STRUCTURE])
         return b"".join(out)
 
     return parse
@@ -102,8 +112,9 @@ def _element(token: re.Match[bytes], element: Encoder) -> bytes:
     return b"null" if bare == b"NULL" else element(bare)
 
 
-def hstore_encoder(type_name: str) -> Encoder:
-    """A JSON string that holds a JSON object, in the order PostgreSQL keeps the keys."""
+def hstore_encoder(type_name: str, *, as_map: bool = False) -> Encoder:
+    """A JSON string that holds a JSON object, in the order PostgreSQL keeps the keys; or the object
+    itself, ``as_map``."""
 
     def encode(text: bytes) -> bytes:
         pairs = []
@@ -116,6 +127,7 @@ def hstore_encoder(type_name: str) -> Encoder:
             json_value = b"null" if value is None else quote(_unescape(rb"\1", value))
             pairs.append(b"%b:%b" % (quote(_unescape(rb"\1", key)), json_value))
             at = match.end()
-        return quote(b"{%b}" % b",".join(pairs))
+        found = b"{%b}" % b",".join(pairs)
+        return found if as_map else quote(found)
 
     return guarded(type_name, encode)

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from importlib.metadata import version
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from cdc.config import Config
 from cdc.errors import FatalError, SourceError, two_lines
@@ -40,6 +40,7 @@ from headwater.cli.init.topics import (
     Kit,
     dirty,
     ends,
+    refuse_other_begun_form,
     refuse_other_history,
     restore_topics,
     send_progress,
@@ -104,6 +105,7 @@ def initialise(
         with Broker(config.kafka.bootstrap_servers, config.kafka) as broker:
             kit = Kit(config, conn, broker, observer, tables)
             refuse_other_history(kit, is_known=known is not None, moved=moved)
+            refuse_other_begun_form(kit, known)
             specs = all_specs(config, tables)
             created = broker.create_topics(specs)
             observer.step(f"topics: {len(created)} created, {len(specs) - len(created)} were there")
@@ -145,10 +147,11 @@ def _take_snapshot(
             if drop_slot(conn, name):
                 kit.observer.step(f"slot {name} of an earlier run dropped: starting over")
         withdraw(kit, producer)
-        snapshot_id = state.begin(conn, source.name, source.slot_name)
+        snapshot_id = state.begin(conn, source.name, source.slot_name, config.events.form.recorded)
     ledger = Ledger(conn, snapshot_id)
     identity = identify(conn)
-    context = SourceContext(version("headwater"), source.name, identity.database)
+    form = config.events.form
+    context = SourceContext(version("headwater"), source.name, identity.database, form)
     if with_rows:
         run_rounds(_job(kit, ledger, context), ledger, producer)
         lsn = min(ledger.points())
@@ -161,7 +164,8 @@ def _take_snapshot(
     ids = kit.broker.topic_ids(sorted(offsets))
     before = stored_mark(kit.broker, source.name)
     regrouped = before.mark.regrouped if before else {}
-    mark = Mark(lsn, offsets, *of, source.slot_name, topic_ids=ids, regrouped=regrouped)
+    more: dict[str, Any] = {"topic_ids": ids, "regrouped": regrouped, "form": form.recorded}
+    mark = Mark(lsn, offsets, *of, source.slot_name, **more)
     send_progress(kit, producer, mark)
     state.complete(conn, snapshot_id, lsn)
     return lsn, state.table_rows(conn, snapshot_id), state.dead_letters(conn, snapshot_id)

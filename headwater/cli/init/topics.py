@@ -13,7 +13,12 @@ from cdc.events.marks import Mark
 from cdc.events.records import Record
 from cdc.kafka.broker import Broker
 from cdc.kafka.bulk_producer import BulkProducer
-from cdc.kafka.marks import newest_mark, refuse_other_database, stored_mark
+from cdc.kafka.marks import (
+    newest_mark,
+    refuse_other_database,
+    refuse_other_form,
+    stored_mark,
+)
 from cdc.kafka.topology import all_specs, topic_specs
 from cdc.lsn import format_lsn, parse_lsn
 from cdc.source.errors import translated
@@ -22,6 +27,7 @@ from cdc.source.selection import Table
 from cdc.source.slot import SourceIdentity, identify
 from cdc.topics import progress_topic, schemas_topic, table_topic
 from snapshots.job import Observer
+from snapshots.state import SnapshotState
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +73,15 @@ def refuse_other_history(kit: Kit, *, is_known: bool, moved: bool = False) -> No
         )
 
 
+def refuse_other_begun_form(kit: Kit, known: SnapshotState | None) -> None:
+    """What is published next to records must have their form; ``known`` is the snapshot that
+    may have begun them. Raises ``LogError``."""
+    stored = stored_mark(kit.broker, kit.config.source.name)
+    begun = stored.mark.form if stored else known.form if known else None
+    if begun is not None and dirty(kit):
+        refuse_other_form(kit.config, begun)
+
+
 def _refuse_records(kit: Kit) -> None:
     """Another database's init may be underway: there is no mark before it is done."""
     there = kit.broker.partitions(table_topics(kit))
@@ -105,7 +120,7 @@ def restore_topics(
     """Make those topics of an initialised source that are gone and never held a record.
 
     Raises ``LogError`` when others are gone, or the progress mark is, or the topics are of another
-    database than ``here``; ``SourceError`` while the
+    database than ``here``, or of another form; ``SourceError`` while the
     server process ``reader`` serves the slot to a capture: its marks have Kafka's ids of the
     topics that it found, and with those the next start would refuse what is made here.
     """
@@ -115,6 +130,7 @@ def restore_topics(
     stored = newest_mark(broker, source) if marked else None
     if stored is not None:
         refuse_other_database(source, stored.mark, here)
+        refuse_other_form(config, stored.mark.form)
     missing = [spec for spec in specs if spec.name not in existing]
     lost = [spec.name for spec in missing if _held(spec.name, source, stored)]
     if stored is None and not lost:

@@ -8,6 +8,7 @@ from typing import NamedTuple
 import orjson
 
 from cdc.events.codes import TRUNCATE
+from cdc.events.payload import payload
 from cdc.kafka.broker import Broker, Record, windows_back
 from cdc.topics import partition_for
 
@@ -66,7 +67,7 @@ def key_log(
 
 def _change(record: Record) -> Change | None:
     """None of what is without a key and no TRUNCATE."""
-    event = orjson.loads(record.value or b"")
+    event = payload(orjson.loads(record.value or b""))
     source, op = event["source"], event["op"]
     if record.key is None and op != TRUNCATE:
         return None

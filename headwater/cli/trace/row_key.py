@@ -8,7 +8,8 @@ from typing import NamedTuple
 
 from cdc.config import Config
 from cdc.errors import SourceError, UsageError
-from cdc.events.envelope import RowEncoder
+from cdc.events.rows import RowEncoder
+from cdc.protocol.messages import Values
 from cdc.protocol.relation import Relation
 from cdc.source.catalog import relation
 from cdc.source.errors import sqlstate, translated
@@ -49,7 +50,8 @@ def row_key(config: Config, table: str, given: Sequence[str]) -> RowKey:
         texts = given_texts(f"{schema}.{name}", shape.key, given)
         values = _values(conn, shape, f"{identifier(schema)}.{identifier(name)}", texts)
     at = dict(zip(shape.key, values, strict=True))
-    event = RowEncoder(shape).key([at.get(column.name) for column in shape.columns])
+    row: Values = [at.get(column.name) for column in shape.columns]
+    event = RowEncoder(shape, config.events.form, source.name).key(row)
     assert event is not None, "the table has a key"
     plain = {name: value.decode() for name, value in at.items()}
     return RowKey(f"{schema}.{name}", table_topic(source.name, schema, name), event, plain)

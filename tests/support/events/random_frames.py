@@ -27,6 +27,13 @@ TYPES: dict[str, tuple[TypeInfo, int, list[bytes]]] = {
     "int8": (base("int8"), -1, [b"9223372036854775807", b"12"]),
     "bool": (base("bool"), -1, [b"t", b"f"]),
     "numeric": (base("numeric"), -1, [b"1.50", b"-0.0001", b"NaN", b"Infinity", b"-Infinity"]),
+    "numeric(10,2)": (
+        base("numeric"),
+        (10 << 16 | 2) + 4,
+        [b"1.50", b"-0.01", b"0.00", b"-1.28", b"1.27", b"-99999999.99", b"655.36"],
+    ),
+    "money": (base("money"), -1, [b"$1.50", b"-$1,234.56"]),
+    "interval": (base("interval"), -1, [b"P1Y2M3DT4H5M6.78S", b"PT-0.5S", b"PT0S", b"infinity"]),
     "float8": (base("float8"), -1, [b"1e+20", b"-0", b"0.1", b"NaN", b"-Infinity", b"1.5e-07"]),
     "text": (base("text"), -1, [b"", b"plain", b'"quoted"', b"\\", b"a\nb", "é☃😀".encode()]),
     "varchar": (base("varchar"), -1, [UNAVAILABLE[1:-1], b"x"]),
@@ -35,6 +42,8 @@ TYPES: dict[str, tuple[TypeInfo, int, list[bytes]]] = {
     "enum": (ENUM, -1, [b"sad", "glück".encode()]),
     "date": (base("date"), -1, [b"2024-02-29", b"infinity", b"0044-03-15 BC", b"12345-01-01"]),
     "time": (base("time"), -1, [b"24:00:00", b"12:34:56.5"]),
+    "time3": (base("time"), 3, [b"24:00:00", b"12:34:56.5", b"00:00:00.001"]),
+    "timestamp3": (base("timestamp"), 3, [*SECONDS, *ODD_TIMES, b"1969-12-31 23:59:59.999"]),
     "timestamp": (
         base("timestamp"),
         -1,
@@ -66,7 +75,8 @@ def relation(oid: int, types: Sequence[str]) -> Relation:
     name, identity, key = TABLES[oid]
     kinds = [*key, *types]
     columns = tuple(
-        Column(f'c{i} "%b"', TYPES[kind][0], TYPES[kind][1], i < len(key))
+        # Some are NOT NULL by now, and were not when their rows were written.
+        Column(f'c{i} "%b"', TYPES[kind][0], TYPES[kind][1], i < len(key), i % 2 > 0)
         for i, kind in enumerate(kinds)
     )
     names = tuple(column.name for column in columns[: len(key)])

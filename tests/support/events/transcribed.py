@@ -8,6 +8,7 @@ from typing import Any
 
 from cdc.events.change import Transcriber
 from cdc.events.envelope import SourceContext
+from cdc.events.form import OURS, Form
 from cdc.events.records import Record
 from cdc.protocol.messages import RelationMessage, Values
 from cdc.protocol.relation import Column, Relation, TypeInfo
@@ -29,10 +30,9 @@ def relation(message: RelationMessage, _xid: int = 0, _lsn: int = 0) -> Relation
     )
 
 
-def transcriber(row_now: Values | None = None) -> Transcriber:
-    made = Transcriber(
-        SourceContext("1", "s", "db"), relation, lambda _r, _k, _x: row_now, lambda _topic: 3, 50
-    )
+def transcriber(row_now: Values | None = None, form: Form = OURS) -> Transcriber:
+    context = SourceContext("1", "s", "db", form)
+    made = Transcriber(context, relation, lambda _r, _k, _x: row_now, lambda _topic: 3, 50)
     made.clock(NOW_US)
     return made
 

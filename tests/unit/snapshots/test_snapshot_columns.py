@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 from hypothesis import example, given, settings
@@ -11,10 +12,12 @@ from hypothesis import strategies as st
 from cdc.columnar import snapshot
 from cdc.columnar.snapshot import SNAPSHOT_MARKERS, SnapshotEncoder
 from cdc.errors import ProtocolError
-from cdc.events.envelope import ChangeEncoder, Transaction, clock
+from cdc.events.envelope import ChangeEncoder, SourceContext, Transaction, clock
+from cdc.events.form import OURS, Form
 from cdc.protocol.messages import Values
 from cdc.protocol.relation import Relation
 from tests.support.events.copy_text import copy_line
+from tests.support.events.forms import forms
 from tests.support.events.random_frames import TABLES, TYPES, kinds_of, relation
 from tests.unit.cdc.columnar.test_columnar import CONTEXT, NOW_US
 
@@ -22,18 +25,33 @@ LSN = 0x1_0000_0050
 
 
 def one_by_one(
-    shape: Relation, rows: Sequence[Values], marker: str = "true"
+    shape: Relation,
+    rows: Sequence[Values],
+    marker: str = "true",
+    context: SourceContext = CONTEXT,
 ) -> tuple[list[bytes | None], list[bytes]]:
     """As the stream forms its events."""
-    events = ChangeEncoder(shape, CONTEXT)
+    events = ChangeEncoder(shape, context)
     events.begin(Transaction(LSN, NOW_US, None, None), marker)
-    return [events.rows.key(row) for row in rows], [
-        events.value(b"null", events.rows.row(row), b'"r"', LSN, 0, clock(NOW_US)) for row in rows
+    values = [
+        events.value(
+            b"null",
+            events.rows.row(row),
+            b'"r"',
+            LSN,
+            0,
+            clock(NOW_US),
+            relaxed=events.is_relaxed(None, row),
+        )
+        for row in rows
     ]
+    return [events.rows.key(row) for row in rows], values
 
 
-def by_column(shape: Relation, rows: Sequence[Values]) -> tuple[list[bytes | None], list[bytes]]:
-    encoder = SnapshotEncoder(shape, CONTEXT, LSN, NOW_US)
+def by_column(
+    shape: Relation, rows: Sequence[Values], context: SourceContext = CONTEXT
+) -> tuple[list[bytes | None], list[bytes]]:
+    encoder = SnapshotEncoder(shape, context, LSN, NOW_US)
     keys, values = encoder.encode(b"".join(map(copy_line, rows)), len(rows))
     return list(keys), values
 
@@ -53,12 +71,13 @@ def tables(draw: st.DrawFn) -> tuple[Relation, list[Values]]:
 
 
 @settings(max_examples=300, deadline=None)
-@given(tables())
+@given(tables(), st.just(OURS) | forms())
 def test_rows_by_column_are_the_rows_one_by_one(
-    table: tuple[Relation, list[Values]],
+    table: tuple[Relation, list[Values]], form: Form
 ) -> None:
     shape, rows = table
-    assert by_column(shape, rows) == one_by_one(shape, rows)
+    context = replace(CONTEXT, form=form)
+    assert by_column(shape, rows, context) == one_by_one(shape, rows, context=context)
 
 
 @settings(max_examples=300, deadline=None)

@@ -183,11 +183,12 @@ def test_a_snapshots_state_goes_from_nothing_through_running_to_complete(
     Ledger(conn, first).plan(table, [chunk])
     second = state.begin(conn, "shop", "slot")
     assert state.table_rows(conn, first) == {}
-    assert state.read_state(conn, "shop") == (second, "slot", "running", None)
+    assert state.read_state(conn, "shop") == state.SnapshotState(second, "slot", "running", None)
     ledger = Ledger(conn, second)
     ledger.plan(table, [chunk])
     ledger.done([chunk], 0x1_0000_0010, 8)
     ledger.finish("public", "t")
     state.complete(conn, second, 0x1_0000_0010)
-    assert state.read_state(conn, "shop") == (second, "slot", "complete", 0x1_0000_0010)
+    complete = state.SnapshotState(second, "slot", "complete", 0x1_0000_0010)
+    assert state.read_state(conn, "shop") == complete
     assert state.table_rows(conn, second) == {"public.t": 8}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from struct import pack
 from typing import Any
 
@@ -19,6 +20,7 @@ from cdc.columnar.values import column_to_json
 from cdc.errors import ProtocolError
 from cdc.events.change import Transcriber
 from cdc.events.envelope import SourceContext
+from cdc.events.form import DEBEZIUM, OURS, Form
 from cdc.events.records import Batch
 from cdc.events.values.encoder import encoder
 from cdc.protocol.messages import RelationMessage, Values
@@ -27,6 +29,7 @@ from cdc.protocol.treatment import Treatment
 from cdc.protocol.wire import Arrived
 from cdc.source.columns.treated_columns import with_treatment
 from cdc.topics import partition_for
+from tests.support.events.forms import forms
 from tests.support.events.random_frames import TYPES, Story, base, relation, streams
 
 PARTITIONS = 3
@@ -40,6 +43,7 @@ def transcriber(
     row_now: Values | None = None,
     secret: str = "",
     treatment: Treatment | None = None,
+    context: SourceContext = CONTEXT,
 ) -> Transcriber:
     """``secret`` is left out, or treated."""
 
@@ -51,7 +55,7 @@ def transcriber(
         kept = tuple(with_treatment(one, treatment if one.name == secret else None) for one in kept)
         return Relation(message.oid, "public", message.table, "d", kept, ("id",))
 
-    made = Transcriber(CONTEXT, resolve, lambda _r, _k, _x: row_now, lambda _topic: PARTITIONS, 50)
+    made = Transcriber(context, resolve, lambda _r, _k, _x: row_now, lambda _topic: PARTITIONS, 50)
     made.clock(NOW_US)
     return made
 
@@ -84,13 +88,14 @@ def assert_closing(partitions: list[int], closing: dict[int, int]) -> None:
 
 
 @settings(max_examples=300, deadline=None)
-@given(streams())
+@given(streams(), st.just(OURS) | forms())
 def test_a_stream_by_column_is_the_stream_frame_by_frame(
-    stream: tuple[tuple[str, ...], list[list[bytes]]],
+    stream: tuple[tuple[str, ...], list[list[bytes]]], form: Form
 ) -> None:
     types, reads = stream
-    one, many = transcriber(types), transcriber(types)
-    feed = ColumnarFeed(many, CONTEXT, lambda _topic: PARTITIONS)
+    context = replace(CONTEXT, form=form)
+    one, many = (transcriber(types, context=context) for _ in range(2))
+    feed = ColumnarFeed(many, context, lambda _topic: PARTITIONS)
     least, columnar.LEAST_FRAMES = columnar.LEAST_FRAMES, 1  # type: ignore[misc]
     try:
         for read in reads:
@@ -209,24 +214,27 @@ def test_what_is_malformed_is_refused_as_ever_and_nothing_before_it_is_lost(
 
 @pytest.mark.parametrize("kind", sorted(TYPES))
 @settings(max_examples=50, deadline=None)
-@given(data=st.data())
-def test_a_column_is_encoded_value_by_value(kind: str, data: st.DataObject) -> None:
+@given(data=st.data(), form=st.just(OURS) | forms())
+def test_a_column_is_encoded_value_by_value(kind: str, data: st.DataObject, form: Form) -> None:
     type, typmod, known = TYPES[kind]
     values = data.draw(st.lists(st.sampled_from(known), min_size=1, max_size=20))
-    each = encoder(type, typmod)
-    json = column_to_json(type, typmod)(Cells(pa.array(values, pa.binary()), None, None))
+    each = encoder(type, typmod, form)
+    json = column_to_json(type, typmod, form)(Cells(pa.array(values, pa.binary()), None, None))
     cells = [json.lead + cell.as_py() + json.trail for cell in json.cells]
     assert cells == [value if each is None else each(value) for value in values]
 
 
 @pytest.mark.parametrize("kind", sorted(set(TYPES) - {"int4", "int8"}))
 @settings(max_examples=100, deadline=None)
-@given(values=st.lists(st.binary(max_size=30), min_size=1, max_size=4))
-@example(values=[b"\xc3", b"\xa9"])
-@example(values=[b"1-2", b"1"])
-def test_any_bytes_are_encoded_or_refused_alike(kind: str, values: list[bytes]) -> None:
+@given(
+    values=st.lists(st.binary(max_size=30), min_size=1, max_size=4), form=st.just(OURS) | forms()
+)
+@example(values=[b"\xc3", b"\xa9"], form=OURS)
+@example(values=[b"1-2", b"1"], form=OURS)
+@example(values=[b"1-2", b"1"], form=DEBEZIUM)
+def test_any_bytes_are_encoded_or_refused_alike(kind: str, values: list[bytes], form: Form) -> None:
     type, typmod, _ = TYPES[kind]
-    each = encoder(type, typmod)
+    each = encoder(type, typmod, form)
     assert each is not None
     column = Cells(pa.array(values, pa.binary()), None, None)
     expected: list[bytes] | None
@@ -235,7 +243,7 @@ def test_any_bytes_are_encoded_or_refused_alike(kind: str, values: list[bytes]) 
     except ProtocolError:
         expected = None
     try:
-        json = column_to_json(type, typmod)(column)
+        json = column_to_json(type, typmod, form)(column)
         found = [json.lead + cell.as_py() + json.trail for cell in json.cells]
     except ProtocolError:
         found = None

@@ -91,8 +91,11 @@ class Recorded(NamedTuple):
 
 def type_info(structure: dict[str, Any]) -> TypeInfo:
     """A recorded type."""
-    element = structure["element"]
-    return TypeInfo(**structure | {"oid": 0, "element": type_info(element) if element else None})
+    element, labels = structure["element"], tuple(structure.get("labels", ()))
+    return TypeInfo(
+        **structure
+        | {"oid": 0, "element": type_info(element) if element else None, "labels": labels}
+    )
 
 
 def recorded() -> list[Recorded]:

@@ -7,6 +7,7 @@ from typing import Any, cast
 
 import pytest
 
+from cdc.config import Events
 from cdc.errors import LogError, SourceError
 from cdc.events.marks import Mark
 from cdc.kafka.broker import TopicSpec
@@ -15,7 +16,7 @@ from headwater.cli.init import topics as init_topics
 from headwater.cli.init.topics import refuse_other_history, restore_topics
 
 MARK = Mark(100, {"shop.message": {0: 0}, "shop.public.item": {0: 7}}, "7", 1, "shop", "slot")
-SHOP = cast(Any, SimpleNamespace(source=SimpleNamespace(name="shop")))
+SHOP = cast(Any, SimpleNamespace(source=SimpleNamespace(name="shop"), events=Events()))
 NO_TABLES = list[Any]()
 HERE = SourceIdentity("7", 1, "shop")
 

@@ -1,0 +1,117 @@
+"""The form of events: the modes of ``[events]``, by Debezium's names. Pure.
+
+What is here decides the bytes of a source's topics, so a topic has one form from its first record
+to its last: progress marks and snapshots remember ``recorded``. What is emitted in each mode is in
+``docs/event-modes.md``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Final, Literal, get_args
+
+from cdc.events.codes import PLACEHOLDER
+
+Times = Literal[
+    "isostring",
+    "adaptive",
+    "adaptive_time_microseconds",
+    "connect",
+    "microseconds",
+    "nanoseconds",
+]
+Decimals = Literal["string", "double", "precise"]
+Binaries = Literal["base64", "base64-url-safe", "hex", "bytes"]
+Intervals = Literal["string", "numeric"]
+Hstores = Literal["json", "map"]
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """How events are written. Each of the first fields is part of what a topic is; ``skipped`` and
+    ``tombstones`` say which events there are, and may change at any time."""
+
+    schemas: bool = False
+    times: Times = "isostring"
+    decimals: Decimals = "string"
+    binaries: Binaries = "base64"
+    intervals: Intervals = "string"
+    hstores: Hstores = "json"
+    placeholder: str = PLACEHOLDER
+    skipped: frozenset[str] = frozenset()
+    """Codes of operations (``cdc.events.codes``) of which there are no events."""
+    tombstones: bool = True
+
+    @property
+    def recorded(self) -> dict[str, Any]:
+        """What makes this form another one than ours, by Debezium's names; empty for ours."""
+        return {
+            name: value
+            for name, field in NAMES.items()
+            if (value := getattr(self, field)) != getattr(OURS, field)
+        }
+
+    @property
+    def has_our_values(self) -> bool:
+        """Whether values are written as in our form."""
+        return replace(self, schemas=False).recorded.keys() <= {"unavailable.value.placeholder"}
+
+    def as_recorded(self, recorded: Mapping[str, Any]) -> Form:
+        """The form of a topic that was begun as ``recorded`` says, with this one's operations.
+
+        Raises ``ValueError`` for a mode that is not known: a later version began the topic.
+        """
+        given = {}
+        for name, value in recorded.items():
+            if name not in NAMES or value not in accepted(name, value):
+                raise ValueError(f"{name} = {value!r} is not known")
+            given[NAMES[name]] = value
+        return replace(OURS, skipped=self.skipped, tombstones=self.tombstones, **given)
+
+
+NAMES: Final = {
+    "schemas": "schemas",
+    "time.precision.mode": "times",
+    "decimal.handling.mode": "decimals",
+    "binary.handling.mode": "binaries",
+    "interval.handling.mode": "intervals",
+    "hstore.handling.mode": "hstores",
+    "unavailable.value.placeholder": "placeholder",
+}
+"""Debezium's name of each mode that is part of a topic's form, and its field."""
+OURS: Final = Form()
+"""The form without ``[events]``."""
+DEBEZIUM: Final = Form(
+    schemas=True,
+    times="adaptive",
+    decimals="precise",
+    binaries="bytes",
+    intervals="numeric",
+    skipped=frozenset("t"),
+)
+"""The form of a Debezium connector without settings."""
+_VALUES: Final[dict[str, tuple[Any, ...]]] = {
+    "schemas": (False, True),
+    "time.precision.mode": get_args(Times),
+    "decimal.handling.mode": get_args(Decimals),
+    "binary.handling.mode": get_args(Binaries),
+    "interval.handling.mode": get_args(Intervals),
+    "hstore.handling.mode": get_args(Hstores),
+}
+
+
+def accepted(name: str, given: Any) -> tuple[Any, ...]:
+    """The values that a mode may have; of one that takes any text, what was given."""
+    return _VALUES.get(name, (given,) if isinstance(given, str) else ())
+
+
+def told(recorded: Mapping[str, Any]) -> str:
+    """A recorded form as lines of ``[events]``, for messages."""
+    if not recorded:
+        return "the default form"
+    return ", ".join(f"{name} = {_toml(value)}" for name, value in recorded.items())
+
+
+def _toml(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else f'"{value}"'

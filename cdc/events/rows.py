@@ -1,0 +1,102 @@
+"""Rows and keys of one table version as JSON, in the form of its topic. Pure."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from cdc.events.form import Form
+from cdc.events.schemas.event_schemas import key_schema
+from cdc.events.schemas.placeholders import placeholder
+from cdc.events.schemas.schema import schema_head, with_head
+from cdc.events.values.encoder import Encoder, cell_encoder, quote
+from cdc.protocol.messages import UNCHANGED, Value, Values
+from cdc.protocol.relation import Relation
+
+NULL: Final = b"null"
+
+
+class RowEncoder:
+    """Rows and keys of one table version as JSON objects. ``source`` is the prefix of its topic."""
+
+    __slots__ = ("_encoders", "_key", "_key_template", "_template", "_unsent", "mark")
+
+    def __init__(self, relation: Relation, form: Form, source: str) -> None:
+        columns = relation.columns
+        self._encoders: list[Encoder | None] = [cell_encoder(column, form) for column in columns]
+        names = [column.name for column in columns]
+        self._unsent = [placeholder(column, form) for column in columns]
+        self.mark = b"" if form.schemas else quote(form.placeholder.encode())
+        """What a row with a placeholder contains; empty where placeholders fit their types."""
+        self._template = json_object(names)
+        self._key = [names.index(name) for name in relation.key]
+        self._key_template = json_object(list(relation.key))
+        head = escaped(key_head(relation, form, source))
+        self._key_template = with_head(head, self._key_template)
+
+    def row(self, values: Values) -> bytes:
+        """The row as a JSON object; unchanged TOAST becomes the placeholder."""
+        cells: list[bytes] = []
+        append = cells.append
+        for value, encode in zip(values, self._encoders, strict=True):
+            if value is None:
+                append(NULL)
+            elif value is UNCHANGED:
+                append(self._unsent[len(cells)])
+            elif encode is None:
+                append(value)
+            else:
+                append(encode(value))
+        return self._template % tuple(cells)
+
+    def key(self, values: Values) -> bytes | None:
+        """The key as a JSON object, ``None`` for a table without a key."""
+        columns = self._key
+        if len(columns) == 1:  # nearly every table: spared the list and the tuple
+            return self._key_template % self._cell(values[columns[0]], columns[0])
+        if not columns:
+            return None
+        return self._key_template % tuple([self._cell(values[i], i) for i in columns])
+
+    @property
+    def key_columns(self) -> list[int]:
+        """Where the key's columns stand in a row."""
+        return self._key
+
+    def key_values(self, values: Values) -> Values:
+        """The values of the key columns, in key order."""
+        return [values[i] for i in self._key]
+
+    def are_null(self, values: Values, columns: list[int]) -> bool:
+        """Whether one of these columns has null in the row that ``values`` become."""
+        return any(self._cell(values[i], i) == NULL for i in columns)
+
+    def _cell(self, value: Value, column: int) -> bytes:
+        if value is None:
+            return NULL
+        if value is UNCHANGED:
+            return self._unsent[column]
+        encode = self._encoders[column]
+        return value if encode is None else encode(value)
+
+
+def key_head(relation: Relation, form: Form, source: str) -> bytes:
+    """What stands in front of a table's keys: with their schema, or empty without one."""
+    return schema_head(key_schema(relation, source, form)) if form.schemas else b""
+
+
+def required_columns(relation: Relation, form: Form) -> list[int]:
+    """The places of columns that the table's schema lets be no null; none without schemas."""
+    if not form.schemas:
+        return []
+    return [at for at, column in enumerate(relation.columns) if not column.nullable]
+
+
+def json_object(names: list[str]) -> bytes:
+    """A template with one ``%b`` for each name's value."""
+    pairs = [escaped(quote(name.encode())) + b":%b" for name in names]
+    return b"{" + b",".join(pairs) + b"}"
+
+
+def escaped(literal: bytes) -> bytes:
+    """As it stands in a template."""
+    return literal.replace(b"%", b"%%")

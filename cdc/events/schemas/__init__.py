@@ -1,0 +1,1 @@
+"""Schemas of keys and values, as Kafka Connect has them, by Debezium's names. Pure."""
