@@ -41,61 +41,52 @@ def test_rows_are_inserted_updated_deleted_and_come_back(feed: Feed) -> None:
     assert feed.values("name") == {1: "A", 2: "again", 3: "n3"}
 
 
-def test_the_same_batch_again_changes_nothing(feed: Feed) -> None:
-    feed.apply(upsert(LSN, id=1, name="a"), upsert(LSN, 2, id=2, name="b"))
-    changes = (upsert(LSN + 1, id=1, name="A"), delete(LSN + 1, 2, id=2))
-    number = feed.apply(*changes)
-    before = feed.rows()
-    feed.replay(number, *changes)
-    assert feed.rows() == before
-
-
-def test_older_changes_are_ignored_whatever_batch_brings_them(feed: Feed) -> None:
-    older = (upsert(LSN, id=1, name="old"), delete(LSN + 1, id=2))
-    feed.apply(upsert(LSN + 5, id=1, name="new"), upsert(LSN + 5, 2, id=2, name="kept"))
-    feed.apply(*older)
-    feed.restart()
-    feed.apply(*older)
-    assert feed.values("name") == {1: "new", 2: "kept"}
-
-
-def test_replaying_everything_from_the_start_gives_the_same_rows(feed: Feed) -> None:
+def test_what_comes_again_changes_nothing_whatever_batch_brings_it(feed: Feed) -> None:
+    """The newest batch under its number, older changes under others, and all of it in another
+    process."""
     batches = [
         [upsert(LSN, i, id=i, name=f"first {i}") for i in range(1, 6)],
         [upsert(LSN + 1, id=2, name="second"), delete(LSN + 2, id=3)],
         [upsert(LSN + 3, id=3, name="back"), delete(LSN + 3, 2, id=4)],
     ]
     for changes in batches:
-        feed.apply(*changes)
+        number = feed.apply(*changes)
     before = feed.rows()
+    assert feed.values("name") == {1: "first 1", 2: "second", 3: "back", 5: "first 5"}
+    feed.replay(number, *batches[-1])
+    assert feed.rows() == before
+    feed.apply(*(change for change in batches[0] if change.values["id"] < 3), delete(LSN + 1, id=3))
+    assert feed.rows() == before
     feed.restart()
     for changes in batches:
         feed.apply(*changes)
     assert feed.rows() == before
 
 
-def test_lsn_and_ordinal_decide_also_where_lsns_are_no_doubles(feed: Feed) -> None:
+def test_positions_decide_and_a_change_wins_over_a_snapshot_row_of_the_same_lsn(
+    feed: Feed,
+) -> None:
+    """Also where LSNs are no doubles."""
     feed.apply(
         upsert(LSN, 1, id=1, name="first"),
         upsert(LSN, 3, id=2, name="third"),
         upsert(BIG_LSN + 1, id=3, name="later"),
         upsert(LSN + 5, id=4, name="new"),
+        upsert(LSN, 1, id=5, name="changed"),
     )
     feed.apply(
         upsert(LSN, 2, id=1, name="second"),
         upsert(LSN, 2, id=2, name="second"),
         upsert(BIG_LSN, id=3, name="earlier"),
         upsert(LSN, id=4, unchanged=("name",)),
+        upsert(LSN, 0, id=5, name="snapshot"),
+        upsert(LSN, 0, id=6, name="snapshot"),
     )
-    assert feed.values("name") == {1: "second", 2: "third", 3: "later", 4: "new"}
+    feed.apply(upsert(LSN, 9, id=6, name="changed"))
+    assert feed.values("name") == {
+        1: "second", 2: "third", 3: "later", 4: "new", 5: "changed", 6: "changed",
+    }  # fmt: skip
     assert feed.rows()[(3,)].position == Position(BIG_LSN + 1, 1)
-
-
-def test_a_change_wins_over_a_snapshot_row_of_the_same_lsn(feed: Feed) -> None:
-    feed.apply(upsert(LSN, 1, id=1, name="changed"))
-    feed.apply(upsert(LSN, 0, id=1, name="snapshot"), upsert(LSN, 0, id=2, name="snapshot"))
-    feed.apply(upsert(LSN, 9, id=2, name="changed"))
-    assert feed.values("name") == {1: "changed", 2: "changed"}
 
 
 WIDE = (
@@ -130,21 +121,16 @@ def test_unchanged_columns_keep_the_stored_value(store: Store, open_feed: OpenFe
     assert rows[(3,)].values["text"] == "new"
 
 
-def test_an_unchanged_value_that_no_store_holds_is_an_error(feed: Feed) -> None:
+def test_rows_that_no_store_can_take_are_refused(feed: Feed) -> None:
+    """Whose key is null, or that leave out a value which the store does not hold."""
     feed.apply(upsert(LSN, id=1, name="a"))
+    with pytest.raises(ViewError, match="a row's key is null"):
+        feed.apply(upsert(LSN + 1, name="b"))
     with pytest.raises(ViewError, match=r"1 changed row.*Rebuild the view"):
         feed.apply(upsert(LSN + 1, id=2, unchanged=("name",)), upsert(LSN + 1, id=3, name="c"))
 
 
-def test_a_row_comes_back_after_a_truncate_of_its_own_transaction(feed: Feed) -> None:
-    feed.apply(upsert(LSN - 8, id=2, name="before"), upsert(LSN, 1, id=1, name="first"))
-    feed.truncate(Position(LSN, 2))
-    assert not feed.rows()
-    feed.apply(upsert(LSN, 3, id=1, name="again"), upsert(LSN, 4, id=2, name="anew"))
-    assert feed.values("name") == {1: "again", 2: "anew"}
-
-
-def test_truncate_spares_rows_that_are_newer(feed: Feed) -> None:
+def test_truncate_spares_what_is_newer_also_of_its_own_transaction(feed: Feed) -> None:
     feed.apply(
         upsert(LSN, id=1, name="older"),
         upsert(LSN + 5, 2, id=2, name="older, same commit"),
@@ -153,8 +139,9 @@ def test_truncate_spares_rows_that_are_newer(feed: Feed) -> None:
     )
     feed.truncate(Position(LSN + 5, 3))
     assert feed.rows().keys() == {(3,), (4,)}
-    feed.apply(upsert(LSN + 7, id=1, name="after"))
-    assert feed.values("name")[1] == "after"
+    feed.apply(upsert(LSN + 7, id=1, name="after"), upsert(LSN + 5, 5, id=2, name="again"))
+    names = feed.values("name")
+    assert (names[1], names[2]) == ("after", "again")
 
 
 def test_late_changes_do_not_bring_back_what_was_deleted_or_truncated(
@@ -167,12 +154,6 @@ def test_late_changes_do_not_bring_back_what_was_deleted_or_truncated(
     feed.restart()
     feed.apply(*(upsert(LSN + 1, i, id=i, name="late") for i in (1, 2, 3)))
     assert feed.rows() == {}
-
-
-def test_a_null_key_is_refused(feed: Feed) -> None:
-    feed.apply(upsert(LSN, id=1, name="a"))
-    with pytest.raises(ViewError, match="a row's key is null"):
-        feed.apply(upsert(LSN + 1, name="b"))
 
 
 def test_large_batches_are_written_by_the_executors(feed: Feed) -> None:
