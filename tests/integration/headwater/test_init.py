@@ -57,6 +57,7 @@ def status(shop: Deployment) -> str | None:
 
 
 def test_it_makes_everything_and_publishes_every_row_before_the_mark(shop: Deployment) -> None:
+    """Rows carry the time they were read. A second run changes nothing and says what stands."""
     done = shop.run("init", "--json")
     assert done.returncode == 0, done.stderr
     outcome = json.loads(done.stdout)
@@ -76,20 +77,12 @@ def test_it_makes_everything_and_publishes_every_row_before_the_mark(shop: Deplo
     described = [json.loads(value) for value in values(shop, "__schemas")]
     assert {relation["table"] for relation in described} == {"a", "b"}
     assert status(shop) == "complete"
-
-
-def test_rows_carry_the_time_they_were_read(shop: Deployment) -> None:
-    shop.init()
     for event in shop.events("b"):
         assert event.value is not None
         assert event.timestamp_ms == event.value["source"]["ts_ms"]
-
-
-def test_a_second_run_changes_nothing_and_says_what_stands(shop: Deployment) -> None:
-    first = json.loads(shop.run("init", "--json").stdout)
     again = shop.run("init", "--json")
     assert again.returncode == 0, again.stderr
-    assert json.loads(again.stdout) == {**first, "created": False}
+    assert json.loads(again.stdout) == {**outcome, "created": False}
     assert len(shop.events("a")) == 3000
 
 
@@ -221,7 +214,16 @@ def test_a_publication_of_somebody_else_is_changed_when_that_is_asked_for(shop: 
 
 
 def test_a_dropped_slot_is_an_error_and_again_is_the_way_out(shop: Deployment) -> None:
+    """But not while capture reads it."""
     shop.init()
+    with shop.running("capture") as capture:
+        shop.captured(capture)
+        refused = shop.run("init", "--again")
+        assert refused.returncode == 1
+        assert "is in use by" in refused.stderr
+        shop.execute("insert into public.b values (3)")
+        shop.captured(capture)
+    assert status(shop) == "complete"
     with connect(shop.dsn) as conn:
         drop_slot(conn, slot_of(shop))
     refused = shop.run("init")
@@ -233,18 +235,6 @@ def test_a_dropped_slot_is_an_error_and_again_is_the_way_out(shop: Deployment) -
     assert done.returncode == 0, done.stderr
     ids = {row["id"] for row in fold(shop.events("a")).values()}
     assert ids == {0, *range(2, 3001)}
-
-
-def test_again_is_refused_while_capture_reads_the_slot(shop: Deployment) -> None:
-    shop.init()
-    with shop.running("capture") as capture:
-        shop.captured(capture)
-        refused = shop.run("init", "--again")
-        assert refused.returncode == 1
-        assert "is in use by" in refused.stderr
-        shop.execute("insert into public.b values (3)")
-        shop.captured(capture)
-    assert status(shop) == "complete"
 
 
 def test_a_slot_that_init_did_not_make_is_not_touched(shop: Deployment) -> None:
