@@ -249,39 +249,37 @@ WRONG = {
 }
 
 
-@pytest.mark.parametrize(
-    ("verb", "what"),
-    [
-        ("check", "a wrong password"),
-        *[("init", what) for what in WRONG],
-        ("capture", "no password"),
-    ],
+REFUSED = (
+    ("check", "a wrong password"),
+    *(("init", what) for what in WRONG),
+    ("capture", "no password"),
 )
-def test_what_the_broker_refuses_is_one_fault_with_the_way_out(
-    shop: Deployment, verb: str, what: str
-) -> None:
-    changed, hint = WRONG[what]
+
+
+def test_what_the_broker_refuses_is_one_fault_with_the_way_out(shop: Deployment) -> None:
     right = {
         "security_protocol": "SASL_PLAINTEXT",
         "sasl_mechanism": "SCRAM-SHA-512",
         "sasl_username": USER,
         "sasl_password": PASSWORD,
     }
-    shop.extra = ""
-    if changed:
-        shop.environment = {name.upper(): value for name, value in (right | changed).items()}
-        shop.extra = _options(**{name: f"${{{name.upper()}}}" for name in right})
-    shop.extra += "[capture]\nreconnect_s = 0.1\n"
-    done = shop.run(verb)
-    assert done.returncode == 1, done.stderr
-    assert "Traceback" not in done.stderr
-    assert "wr0ng-s3cret" not in done.stdout + done.stderr
-    if verb != "check":  # which is a table
-        *waited, fault, way_out = done.stderr.splitlines()
-        assert all("reconnecting" in line for line in waited), waited
-        assert fault.startswith(f"error: Kafka at {shop.bootstrap}: "), fault
-        assert way_out.startswith("  hint: ")
-        assert hint in way_out
+    for verb, what in REFUSED:
+        changed, hint = WRONG[what]
+        shop.extra = ""
+        if changed:
+            shop.environment = {name.upper(): value for name, value in (right | changed).items()}
+            shop.extra = _options(**{name: f"${{{name.upper()}}}" for name in right})
+        shop.extra += "[capture]\nreconnect_s = 0.1\n"
+        done = shop.run(verb)
+        assert done.returncode == 1, (verb, what, done.stderr)
+        assert "Traceback" not in done.stderr
+        assert "wr0ng-s3cret" not in done.stdout + done.stderr
+        if verb != "check":  # which is a table
+            *waited, fault, way_out = done.stderr.splitlines()
+            assert all("reconnecting" in line for line in waited), waited
+            assert fault.startswith(f"error: Kafka at {shop.bootstrap}: "), fault
+            assert way_out.startswith("  hint: ")
+            assert hint in way_out, (verb, what)
 
 
 def test_a_broker_whose_certificate_nobody_vouches_for_is_refused(
