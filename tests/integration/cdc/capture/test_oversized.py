@@ -16,6 +16,10 @@ from tests.support.commands.deployment import Deployment, assert_exactly_once_in
 from tests.support.waiting import wait_until
 
 BIG = "".join(random.Random(1).choices("abcdefghij", k=2_500_000))
+PIECES = 3
+"""Of such a record."""
+TURNS, EACH = 3, 2
+"""Of kills, and of records in each: every one is captured again after each kill."""
 DEAD_LETTER = '[capture]\noversized = "dead_letter"'
 
 
@@ -76,26 +80,26 @@ def test_capture_killed_again_and_again_writes_each_dead_letter_once(shop: Deplo
             exists = topic in broker.partitions([topic])
             return broker.end_offsets([topic])[topic][0] if exists else 0
 
-    for turn in range(4):
+    for turn in range(TURNS):
         with shop.running("capture") as capture:
-            for step in range(3):
-                id_ = turn * 3 + step
+            for id_ in range(turn * EACH, (turn + 1) * EACH):
                 shop.execute(
                     f"insert into item values ({id_}, '{BIG}')",
                     f"update item set name = '{id_}' where id = {id_}",
                 )
-            wait_until(lambda: pieces() >= turn * 9 + 1, "a piece")  # noqa: B023
+            wait_until(lambda: pieces() > turn * EACH * PIECES, "a piece")  # noqa: B023
             capture.kill()
     shop.extra = DEAD_LETTER
     with shop.running("capture") as capture:
         shop.captured(capture)
     with Broker(shop.bootstrap) as broker:
         letters = list(whole(broker.read(topic, 0, 0, pieces())))
-    assert [json.loads(letter.value)["after"]["id"] for letter in letters] == list(range(12))
+    written = [json.loads(letter.value)["after"]["id"] for letter in letters]
+    assert written == list(range(TURNS * EACH))
     assert all(letter.missing == 0 for letter in letters)
     events = shop.events("item")
     assert_exactly_once_in_order(events)
-    assert len(events) == 12
+    assert len(events) == TURNS * EACH
 
 
 def test_a_topic_that_takes_less_stops_capture_with_the_setting_to_raise(shop: Deployment) -> None:
