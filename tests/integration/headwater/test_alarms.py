@@ -134,10 +134,11 @@ def test_a_store_that_stalls_and_a_source_that_spills(shop: Shop) -> None:
     shop.quiet()
 
     def spills() -> None:
-        shop.deployment.execute("update items set filler = repeat('x', 400)")
+        """In little WAL: that a slot is forecast to be lost ends late."""
+        shop.deployment.execute("update items set filler = repeat('x', 400) where id <= 250")
 
     began = time.time()
-    with repeated(spills):
+    with repeated(spills, every_s=3):
         shop.store.stall()
         try:
             shop.deployment.execute("update orders set paid = paid + 1 where id = 7")
