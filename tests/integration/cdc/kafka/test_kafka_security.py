@@ -204,7 +204,7 @@ def test_a_password_that_is_changed_needs_no_restart(
     shop.init()
 
     def applied() -> bool:
-        return shop.run("wait", "copy", "direct", "--timeout", "2").returncode == 0
+        return shop.run("wait", "copy", "direct", "--timeout", "15").returncode == 0
 
     with shop.running("capture") as capture, shop.running("apply") as apply:
         wait_until(applied, "both views to be built", 180)
