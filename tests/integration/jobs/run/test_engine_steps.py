@@ -93,9 +93,9 @@ def writing(dsn: str, seed: int) -> Iterator[None]:
         writer.join()
 
 
-SAME: Final = {"before rows go to {}", "before offsets are told"}
-"""Steps before which, since the one that precedes them, rows and keys were only read: what a kill
-leaves is the same. Chaos has them all."""
+SAME: Final = {"before a batch", "before rows go to {}", "before offsets are told"}
+"""Steps before which, since the one that precedes them, records, rows and keys were only read: what
+a kill leaves is the same. Chaos has them all."""
 
 
 def of_a_batch() -> Iterator[tuple[str, str]]:
