@@ -263,8 +263,8 @@ class Transcriber:
             return
         if UNCHANGED in new:
             new = self._completed(table, new)
-        self._delete(table, old_key, old, lsn, (NEW_KEY_HEADER, key))
-        moved = (OLD_KEY_HEADER, old_key)
+        self._delete(table, old_key, old, lsn, (NEW_KEY_HEADER, rows.without_schema(key)))
+        moved = (OLD_KEY_HEADER, rows.without_schema(old_key))
         self._event(table, key, b"null", rows.row(new), _CREATE, lsn, new, moved)
 
     def _completed(self, table: Table, new: Values) -> Values:

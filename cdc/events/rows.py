@@ -18,7 +18,7 @@ NULL: Final = b"null"
 class RowEncoder:
     """Rows and keys of one table version as JSON objects. ``source`` is the prefix of its topic."""
 
-    __slots__ = ("_encoders", "_key", "_key_template", "_template", "_unsent", "mark")
+    __slots__ = ("_encoders", "_head", "_key", "_key_template", "_template", "_unsent", "mark")
 
     def __init__(self, relation: Relation, form: Form, source: str) -> None:
         columns = relation.columns
@@ -30,8 +30,8 @@ class RowEncoder:
         self._template = json_object(names)
         self._key = [names.index(name) for name in relation.key]
         self._key_template = json_object(list(relation.key))
-        head = escaped(key_head(relation, form, source))
-        self._key_template = with_head(head, self._key_template)
+        self._head = key_head(relation, form, source)
+        self._key_template = with_head(escaped(self._head), self._key_template)
 
     def row(self, values: Values) -> bytes:
         """The row as a JSON object; unchanged TOAST becomes the placeholder."""
@@ -56,6 +56,11 @@ class RowEncoder:
         if not columns:
             return None
         return self._key_template % tuple([self._cell(values[i], i) for i in columns])
+
+    def without_schema(self, key: bytes) -> bytes:
+        """A key as Debezium writes it into headers, which never have a schema: Kafka Connect reads
+        a header as text, and stops at a map whose values are of several types."""
+        return key[len(self._head) : -1] if self._head else key
 
     @property
     def key_columns(self) -> list[int]:
