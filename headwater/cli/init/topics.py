@@ -78,21 +78,26 @@ def refuse_other_begun_form(kit: Kit, known: SnapshotState | None) -> None:
     may have begun them. Raises ``LogError``."""
     stored = stored_mark(kit.broker, kit.config.source.name)
     begun = stored.mark.form if stored else known.form if known else None
-    if begun is not None and dirty(kit):
+    if begun is not None and _filled(kit):
         refuse_other_form(kit.config, begun)
 
 
 def _refuse_records(kit: Kit) -> None:
     """Another database's init may be underway: there is no mark before it is done."""
-    there = kit.broker.partitions(table_topics(kit))
-    held = kit.broker.end_offsets(sorted(there)) if there else {}
-    if filled := [topic for topic, of_topic in held.items() if any(of_topic.values())]:
+    if filled := _filled(kit):
         raise LogError(
             f"Kafka holds records in {', '.join(filled)}, and no progress mark says of which "
             "database they are",
             "check source.name and kafka.bootstrap_servers; if no `headwater init` of another "
             "database is underway, delete those topics with Kafka's tools, then run this again",
         )
+
+
+def _filled(kit: Kit) -> list[str]:
+    """Table topics that are there, and hold records."""
+    there = kit.broker.partitions(table_topics(kit))
+    held = kit.broker.end_offsets(sorted(there)) if there else {}
+    return [topic for topic, of_topic in held.items() if any(of_topic.values())]
 
 
 def table_topics(kit: Kit) -> list[str]:
