@@ -27,9 +27,17 @@ from cdc.columnar.arrays import (
     sizes_of,
     texts_of,
 )
+from cdc.columnar.numbers import (
+    date_numbers,
+    doubles,
+    time_numbers,
+    timestamp_numbers,
+    unscaled_base64,
+)
 from cdc.columnar.tuples import Column
 from cdc.events.form import OURS, Form
 from cdc.events.schemas.placeholders import placeholder
+from cdc.events.values.decimals import precision_and_scale
 from cdc.events.values.encoder import (
     TEXT_KINDS,
     UNAVAILABLE,
@@ -39,6 +47,7 @@ from cdc.events.values.encoder import (
     is_integer,
     is_text,
 )
+from cdc.events.values.epochs import time_unit
 from cdc.protocol import relation
 from cdc.protocol.relation import TypeInfo
 
@@ -111,11 +120,36 @@ def _quick(type: TypeInfo, typmod: int, form: Form) -> Quick | None:
     if type.kind in TEXT_KINDS or type.element is not None or is_integer(type):
         return None
     if has_mode(type.base, form):
-        return None
+        return _quick_number(type.base, typmod, form)
     if type.base == "timestamptz":
         digits = 6 if typmod < 0 else typmod
         return lambda values: _timestamptz(values, digits)
     return _QUICK.get(type.base)
+
+
+def _quick_number(base: str, typmod: int, form: Form) -> Quick | None:
+    """Of a type that is written as a number in a mode."""
+    if base in ("time", "timestamp"):
+        unit = time_unit(base, form.times, typmod)
+        assert unit is not None, "it has a mode"
+        numbers = time_numbers if base == "time" else timestamp_numbers
+        return lambda values: _plain(numbers(values, unit))
+    match base:
+        case "date":
+            return lambda values: _plain(date_numbers(values))
+        case "numeric" if form.decimals == "double":
+            return lambda values: _plain(doubles(values))
+        case "numeric" if digits := precision_and_scale(typmod):
+            return lambda values: _quoted(unscaled_base64(values, *digits))
+    return None
+
+
+def _plain(cells: Any | None) -> Json | None:
+    return None if cells is None else Json(b"", cells)
+
+
+def _quoted(cells: Any | None) -> Json | None:
+    return None if cells is None else Json(b'"', cells, b'"')
 
 
 def _slowly(values: Any, each: ColumnEncoder) -> Json:
