@@ -218,9 +218,9 @@ class Transcriber:
             self._ordinal += 1
             return
         block, encoder = self._next(table.relation.name), table.encoder
-        tail, relaxed = encoder.special_tail(after, new, block), encoder.is_relaxed(old, new)
-        at, closing = self._ordinal, self._closing
-        value = encoder.value(before, after, op, lsn, at, closing, tail, relaxed=relaxed)
+        at, relaxed = self._ordinal, bool(encoder.required) and encoder.is_relaxed(old, new)
+        tail = encoder.special_tail(after, new, block)
+        value = encoder.value(before, after, op, lsn, at, self._closing, tail, relaxed=relaxed)
         self._put(table.topic, row_record(key, value, header), len(value))
 
     def _next(self, collection: str) -> bytes:

@@ -97,9 +97,9 @@ class ChangeEncoder:
         "_parts",
         "_relation",
         "_relaxed",
-        "_required",
         "_schema_id",
         "_tail",
+        "required",
         "rows",
     )
 
@@ -114,7 +114,7 @@ class ChangeEncoder:
         self._tail = self.tail()
         heads = event_heads(relation, context)
         self._event, self._relaxed = (with_head(escaped(head), _EVENT) for head in heads)
-        self._required = required_columns(relation, form)
+        self.required = required_columns(relation, form)
 
     def begin(self, transaction: Transaction, snapshot: str = "false") -> None:
         """Form what all events of the transaction share; ``snapshot`` marks a snapshot's rows."""
@@ -151,15 +151,13 @@ class ChangeEncoder:
 
     def is_relaxed(self, old: Values | None, new: Values) -> bool:
         """Whether an image (None and empty are none) has null where the table is NOT NULL, which it
-        became later, or for which the form has nothing else. Never without schemas."""
-        if not self._required:
-            return False
+        became later, or for which the form has nothing else. Never without ``required`` columns."""
         if old and self._relation.replica_identity == "f" and self._has_null(old):
             return True
         return bool(new) and self._has_null(new)
 
     def _has_null(self, image: Values) -> bool:
-        return self.rows.are_null(image, self._required)
+        return self.rows.are_null(image, self.required)
 
     def value(
         self,
