@@ -1,5 +1,5 @@
-# make demo | check | test | exhaustive | chaos | soak | bench | lint | alarms | clean: each sets up
-# what it needs.
+# make demo | check | test | exhaustive | chaos | soak | bench | lint | docs | alarms | clean: each
+# sets up what it needs.
 # Needs Python >= 3.11 and Java 17 or 21; PYTHON=... chooses another Python.
 
 VENV := .venv
@@ -14,7 +14,7 @@ READY := $(VENV)/.ready
 # processes and servers about half of its time. What took longest goes first (tests/durations.json).
 LANES := --numprocesses 3 --dist loadfile --no-loadscope-reorder
 
-.PHONY: help demo check test exhaustive chaos soak bench lint alarms clean
+.PHONY: help demo check test exhaustive chaos soak bench lint docs alarms clean
 .DEFAULT_GOAL := help
 
 help:
@@ -26,6 +26,7 @@ help:
 	@echo "make soak        a fault each minute under a steady load, and what grows: MINUTES=30"
 	@echo "make bench       measure into benchmarks/results.json"
 	@echo "make lint        ruff and mypy only"
+	@echo "make docs        write docs/commands.md and the documentation site, into .headwater/site"
 	@echo "make alarms      write rules, inhibitions and docs/alarms.md from the catalog of alarms"
 	@echo "make clean       stop the servers, delete the environment and what the above wrote"
 
@@ -53,6 +54,12 @@ lint: $(READY)
 
 alarms: $(READY)
 	$(BIN)/python -m cdc.alarms.files
+
+# Search needs a server, which may be Python's own.
+docs: $(READY)
+	$(BIN)/python -m headwater.cli.common.command_reference
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+	@echo "read it: $(BIN)/python -m http.server --bind 127.0.0.1 --directory .headwater/site 8000"
 
 # For the inner loop. What is pure: tests/support/pure.py.
 check: lint

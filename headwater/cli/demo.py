@@ -35,7 +35,9 @@ def demo(
     rate: Annotated[
         float, typer.Option("--rate", min=1, metavar="TPS", help="Live transactions per second.")
     ] = 100.0,
-    seed: Annotated[int, typer.Option("--seed", help="Random seed of delays and gates.")] = 2013,
+    seed: Annotated[
+        int, typer.Option("--seed", metavar="N", help="Random seed of delays and gates.")
+    ] = 2013,
 ) -> None:
     """Run the demo: snapshot, live traffic, two kill -9, and every view verified.
 

@@ -41,7 +41,11 @@ JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 WorkersOption = Annotated[
     int | None,
     typer.Option(
-        "--workers", min=1, max=64, help="Number of reading processes. Default: snapshot.workers."
+        "--workers",
+        metavar="N",
+        min=1,
+        max=64,
+        help="Number of reading processes. Default: snapshot.workers.",
     ),
 ]
 RateOption = Annotated[
