@@ -14,7 +14,7 @@ import typer
 from typer.core import TyperGroup
 
 from cdc.errors import FatalError, HeadwaterError, RetryableError, UsageError
-from headwater.cli.app import app
+from headwater.cli.app import VERBS, app
 
 PAGE: Final = Path(__file__).parents[3] / "docs/commands.md"
 _HEAD: Final = """\
@@ -52,8 +52,8 @@ def page() -> str:
     root = typer.main.get_command(app)
     assert isinstance(root, TyperGroup)
     parts = [_HEAD]
-    for name, command in root.commands.items():
-        parts += _section(command, f"headwater {name}", "##")
+    for verb in VERBS:
+        parts += _section(root.commands[verb], f"headwater {verb}", "##")
     return "".join(parts) + _TAIL + "".join(map(_kind, _kinds())) + "\n"
 
 
