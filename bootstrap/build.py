@@ -27,6 +27,7 @@ from bootstrap.retention import discard, remove
 from bootstrap.switch import Follower, settle_left, stopped, switch
 from cdc.errors import ViewError
 from cdc.kafka.broker import Offsets
+from cdc.kafka.event_reader import form_of
 from jobs.delta_engine.mirrors.fill import filled
 from jobs.generations.declaration import Declaration, declared
 from jobs.generations.generation_record import Generation, Phase
@@ -42,6 +43,7 @@ from jobs.without_mirrors.snapshot_rows import loaded_rows, read_topics
 from jobs.without_mirrors.table_descriptions import NotDescribedError, described, newest, no_topic
 from views.parse.definition import ViewDefinition
 from views.spark.generation_names import called_now, seen
+from views.spark.lost_columns import refuse_lost_columns
 from views.spark.view import MaintainedView, resolve_view
 
 NOTHING_SHOWN: Final = Live(0, "")
@@ -233,7 +235,7 @@ def _rows(
     def records_of(table: str) -> DataFrame:
         topic = [topics[table]]
         begin, end = kit.broker.beginning_offsets(topic), kit.broker.end_offsets(topic)
-        return read_topics(kit.session, kit.config.kafka, begin, end)
+        return read_topics(kit.session, kit.config, begin, end)
 
     view = resolve_view(definition, newest(versions))
     if isinstance(view, MaintainedView):
@@ -254,6 +256,7 @@ def _check(kit: Kit, definition: ViewDefinition) -> None:
     tables = kit.present(newest(_versions(kit, definition)))
     try:
         view = resolve_view(definition, tables)
+        refuse_lost_columns(form_of(kit.config), view)
     except ViewError as error:
         called = _called_now(kit, definition, tables)
         if not called:

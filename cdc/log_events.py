@@ -71,6 +71,7 @@ class LogEvent(StrEnum):
     VIEW_ENDED = "view_ended"
     VIEW_LET_GO = "view_let_go"
     VIEW_PASSED_OVER = "view_passed_over"
+    CONNECTOR_NOT_FOLLOWED = "connector_not_followed"
     VIEW_WAITS_FOR_ANOTHER_PROCESS = "view_waits_for_another_process"
     VIEW_WAITS_FOR_ITS_TURN = "view_waits_for_its_turn"
     VIEW_KEPT_AS_IT_WAS_BUILT = "view_kept_as_it_was_built"

@@ -17,7 +17,7 @@ import structlog
 from cdc.config import Config
 from cdc.config.verify import Verify
 from cdc.errors import HeadwaterError, RetryableError, ViewError
-from cdc.kafka.broker import Broker
+from cdc.kafka.event_reader import event_broker
 from cdc.lag.observer import Observer
 from cdc.log_events import LogEvent
 from cdc.lsn import format_lsn
@@ -164,7 +164,7 @@ def _compared(config: Config, view: str, walk: KeyWalk) -> Report:
             f"view {view} is not kept in the state database: it is not checked in the background",
             f"`headwater verify {view}` compares all of it",
         )
-    with Broker(config.kafka.bootstrap_servers, config.kafka) as broker:
+    with event_broker(config) as broker:
         return compared(config, Asked(view, _WAIT_S, 0, False, walk), broker, lambda _: None)
 
 

@@ -61,13 +61,17 @@ class BatchEnds:
         self, snapshot: SourceSnapshot, before: Offsets, end: Offsets
     ) -> dict[tuple[str, str], TableChanges]:
         conn, left = snapshot.conn, MOST_RECORDS
+        topics = [table_topic(self.settings.name, *name) for name in self.view.tables]
+        if self.settings.of_debezium:  # whose events do not tell where they were committed
+            row = conn.execute("select pg_catalog.pg_current_snapshot()::text").fetchone()
+            assert row is not None, "it is a function"
+            self.broker.know(dict.fromkeys(topics, (snapshot.lsn, row[0])))
         types, found = load_types(conn), {}
-        for schema, name in self.view.tables:
+        for (schema, name), topic in zip(self.view.tables, topics, strict=True):
             oid, kind = table_of(conn, schema, name)
             table = relation(conn, oid, types, snapshot.publication, self.settings.keys)
             tagged = snapshot.treated.tagged(table.name)
             found[schema, name] = changes = TableChanges(table, kind, tagged)
-            topic = table_topic(self.settings.name, schema, name)
             if topic not in end:
                 raise UntellableError
             for partition, at in end[topic].items():
@@ -76,7 +80,7 @@ class BatchEnds:
                 if left < 0:
                     raise UntellableError
                 try:
-                    changes.add(self.broker.read(topic, partition, start, at), snapshot.lsn)
+                    changes.add(self.broker.events(topic, partition, start, at), snapshot.lsn)
                 except LogError as error:
                     raise UntellableError from error
         return found

@@ -35,7 +35,7 @@ def touched_keys(
     for topic, ends in after.items():
         for partition, end in ends.items():
             start = before.get(topic, {}).get(partition, 0)
-            for record in broker.read(topic, partition, start, end):
+            for record in broker.events(topic, partition, start, end):
                 if record.key is None:
                     return None
                 found = packed_keys(record.key, f"{topic}-{partition}, offset {record.offset}")

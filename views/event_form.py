@@ -1,17 +1,19 @@
-"""Which forms of events views can read. Pure."""
+"""Which forms of events views can be kept by. Pure."""
 
 from __future__ import annotations
 
 from cdc.errors import ViewError
-from cdc.events.form import OURS, Form, told
+from cdc.events.form import Form
 
 
-def refuse_unread(form: Form) -> None:
-    """Raise ``ViewError`` for a form of ``[events]`` that views do not read."""
-    if form == OURS:
+def refuse_skipped(form: Form) -> None:
+    """Raise ``ViewError`` where changes are not published: a view would go on without them, and
+    nothing would tell."""
+    if not form.skipped:
         return
-    of = told(form.recorded) if form.recorded else "skipped.operations or tombstones.on.delete"
+    codes = ",".join(sorted(form.skipped))
+    of_preset = ' (preset = "debezium" skips t, TRUNCATE)' if form.skipped == {"t"} else ""
     raise ViewError(
-        f"views read events in the default form alone, and [events] has {of}",
-        "remove [events], or remove [views] and let other consumers read the topics",
+        f"views need every change, and [events] skips operations: {codes}{of_preset}",
+        'set skipped.operations = "none" in [events], or remove [views]',
     )

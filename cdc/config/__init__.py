@@ -22,6 +22,7 @@ from cdc.config.capture import Capture as Capture
 from cdc.config.capture import Kafka as Kafka
 from cdc.config.capture import Snapshot as Snapshot
 from cdc.config.capture import Source as Source
+from cdc.config.connector import refuse_without_capture
 from cdc.config.events import Events as Events
 from cdc.config.faults import Place, place, setting_faults, toml_fault
 from cdc.config.metrics import Metrics as Metrics
@@ -91,6 +92,11 @@ class Config(Section):
     def is_mirrored(self, table: str) -> bool:
         """Whether the state database may keep a copy of ``schema.table``."""
         return self.tables.get(table, Table()).mirror
+
+    @model_validator(mode="after")
+    def _connectors_have_mirrors(self) -> Config:
+        refuse_without_capture(self)
+        return self
 
     @model_validator(mode="after")
     def _views_name_stores(self) -> Config:

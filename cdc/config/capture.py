@@ -30,6 +30,10 @@ class Source(Section):
 
     name: Name
     dsn: str = Field(min_length=1, repr=False)
+    events: Literal["headwater", "debezium"] = "headwater"
+    """Who fills the topics: ``headwater capture``, or a connector of Debezium."""
+    defaults_for_null: bool = True
+    """Whether the connector's converter writes a column's default in place of NULL."""
     tables: tuple[str, ...] = Field(min_length=1)
     exclude: tuple[str, ...] = ()
     slot: SlotName = ""
@@ -99,11 +103,17 @@ class Source(Section):
 
     @property
     def slot_name(self) -> str:
-        return self.slot or slot_name(self.name)
+        return self.slot or ("debezium" if self.of_debezium else slot_name(self.name))
 
     @property
     def publication_name(self) -> str:
-        return self.publication or slot_name(self.name)
+        of_connector = "dbz_publication" if self.of_debezium else slot_name(self.name)
+        return self.publication or of_connector
+
+    @property
+    def of_debezium(self) -> bool:
+        """Whether a connector fills the topics; its slot and publication have other names."""
+        return self.events == "debezium"
 
 
 class Kafka(Security):

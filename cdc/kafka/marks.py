@@ -55,12 +55,13 @@ def own_mark(broker: Broker, source: str, here: SourceIdentity) -> Mark:
 
 def refuse_foreign_topics(config: Config, broker: Broker) -> SourceIdentity:
     """Who the source is, which Kafka's topics have to be of. Raises ``LogError`` where they are of
-    another database; ``init`` may still have to make them."""
+    another database, or hold events of another form; ``init`` may still have to make them."""
     with connect(config.source.dsn, application_name="headwater") as conn:
         here = identify(conn)
     stored = stored_mark(broker, config.source.name)
     if stored is not None:
         refuse_other_database(config.source.name, stored.mark, here)
+        refuse_other_form(config, stored.mark.form)
     return here
 
 

@@ -13,6 +13,7 @@ from typing import Final, NamedTuple
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 from cdc.errors import LogError, RetryableError
+from cdc.events.readers.records import Raw as Raw
 from cdc.kafka.security import Security, for_librdkafka_elsewhere
 
 _AT_ONCE: Final = 300
@@ -41,10 +42,6 @@ class Stretch(NamedTuple):
     partition: int
     begin: int
     end: int
-
-
-Raw = tuple[bytes | None, bytes | None, int]
-"""A record: key, value, which is None for a tombstone, and offset."""
 
 
 def reading(bootstrap_servers: str, security: Security) -> dict[str, str | int | bool]:

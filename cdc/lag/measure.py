@@ -18,6 +18,7 @@ import orjson
 from cdc.errors import LogError
 from cdc.events.mark_records import StoredMark
 from cdc.events.payload import payload
+from cdc.events.readers.debezium import connector_lsn
 from cdc.kafka.broker import Offsets, Record
 from cdc.lag.slot_activity import SlotActivity
 from cdc.lsn import parse_lsn
@@ -154,7 +155,9 @@ def commit_lsn(topic: str, record: Record) -> int | None:
     if record.value is None:
         return None
     try:
-        return int(payload(orjson.loads(record.value))["source"]["commit_lsn"])
+        source = payload(orjson.loads(record.value))["source"]
+        lsn = source.get("commit_lsn")
+        return connector_lsn(source) if lsn is None else int(lsn)
     except (ValueError, KeyError, TypeError):
         raise LogError(
             f"{topic}-{record.partition}: the record at offset {record.offset} was not written by "

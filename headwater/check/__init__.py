@@ -14,9 +14,11 @@ from cdc.errors import HeadwaterError
 from cdc.kafka.broker import Broker
 from cdc.kafka.topology import topic_specs
 from cdc.source.postgres import Connection, connect
+from cdc.source.selection import Table
 from cdc.topics import table_topic
 from headwater.check import source, state, stores, views, wal
 from headwater.check.ddl_trigger import ddl_events
+from headwater.check.debezium.connector import connector, connector_topics
 from headwater.check.emit_topics import emit_rights, emit_topics, unnamed_topics
 from headwater.check.encoding import encoding
 from headwater.check.failover import failover
@@ -45,6 +47,16 @@ _SOURCE_CHECKS: tuple[Callable[[source.Source], Iterator[Finding]], ...] = (
     ddl_events,
 )
 
+_CONNECTOR_CHECKS: tuple[Callable[[source.Source], Iterator[Finding]], ...] = (
+    source.server,
+    encoding,
+    source.wal_level,
+    source.free_places,
+    source.tables,
+    source.keys,
+    connector,
+)
+
 
 def preflight(
     config: Config,
@@ -65,7 +77,8 @@ def preflight(
             subject = source.Source(
                 config, conn, known=status is not None, initialised=status == "complete"
             )
-            for check in (*_SOURCE_CHECKS, *([views.views] if with_views else [])):
+            checks = _CONNECTOR_CHECKS if config.source.of_debezium else _SOURCE_CHECKS
+            for check in (*checks, *([views.views] if with_views else [])):
                 findings += _run(check.__name__.replace("_", " "), check, subject)
             if with_views:
                 findings += _run("state database", state.state, config, subject)
@@ -74,6 +87,9 @@ def preflight(
         if with_views and subject is None:
             findings += _run("state database", state.state, config, None)
     tables = subject.tables if subject else ()
+    if config.source.of_debezium:
+        findings += _of_connector(config, tables)
+        return [*findings, *(_of_views(config) if with_views else [])]
     new = subject.new_tables if subject else ()
     specs = topic_specs(config, [table for table in tables if table.label not in new])
     initialised = subject is not None and subject.initialised
@@ -91,10 +107,16 @@ def preflight(
                     findings += _run("topics", topics_database, config, broker)
                     names = [table_topic(config.source.name, t.schema, t.name) for t in tables]
                     findings += _run("truncates", truncates, config, broker, names)
-    if with_views:
-        findings += _run("views", views.applied, config)
-        findings += _run("stores", stores.stores, config)
-    return findings
+    return [*findings, *(_of_views(config) if with_views else [])]
+
+
+def _of_connector(config: Config, tables: Sequence[Table]) -> list[Finding]:
+    with Broker(config.kafka.bootstrap_servers, config.kafka) as broker:
+        return _run("kafka", connector_topics, config, broker, tables)
+
+
+def _of_views(config: Config) -> list[Finding]:
+    return [*_run("views", views.applied, config), *_run("stores", stores.stores, config)]
 
 
 def errors_of(findings: Sequence[Finding]) -> list[Finding]:

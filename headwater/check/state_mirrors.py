@@ -62,6 +62,8 @@ class StateMirrors:
         return self._found[oid]
 
     def _described(self, state: Connection, oid: int) -> MirrorTable:
+        from cdc.debezium.table_shapes import lost_now
+        from cdc.kafka.event_reader import form_of
         from jobs.run.tables.mirrored_tables import planned
         from jobs.state.mirrors.catalog import MirrorCatalog
         from jobs.state.mirrors.types import MirrorTypes
@@ -69,7 +71,10 @@ class StateMirrors:
 
         with translated("asking the state database"), state.transaction(force_rollback=True):
             types = MirrorTypes(self._source, state, renames=True)
-            return planned(MirrorCatalog(types, state, self._config).table(self._source, oid))
+            found = MirrorCatalog(types, state, self._config).table(self._source, oid)
+            if self._whole.source.of_debezium:
+                return planned(found, None, lost_now(self._whole, self._source, oid))
+            return planned(found, form_of(self._whole))
 
 
 def _extensions(config: Config) -> frozenset[str] | None:

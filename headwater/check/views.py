@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING
 
 from cdc.config import Config, View
 from cdc.errors import HeadwaterError, ViewError
+from cdc.kafka.event_reader import form_of
 from cdc.source.postgres import Connection, plan_fault
 from cdc.source.types import load_types
 from headwater.check.finding import Finding
@@ -15,14 +17,14 @@ from headwater.check.source import Source
 from headwater.check.state_mirrors import StateMirrors, state_mirrors
 from headwater.check.unpublished_columns import explained
 from headwater.check.view_columns import check_columns
-from views.event_form import refuse_unread
+from views.event_form import refuse_skipped
 
 if TYPE_CHECKING:
     from cdc.config import Store
     from views.maintain import MirrorTable
     from views.parse.definition import ViewDefinition
     from views.spark import view as maintained
-    from views.table_versions import TableVersion
+    from views.table_versions import TableColumn, TableVersion
 
 
 def views(source: Source) -> Iterator[Finding]:
@@ -31,7 +33,7 @@ def views(source: Source) -> Iterator[Finding]:
     if not config.views or not source.tables:  # what is wrong with the tables has been said
         return
     try:
-        refuse_unread(config.events.form)
+        refuse_skipped(config.events.form)
     except HeadwaterError as error:
         yield Finding("error", "views", error.message, error.hint)
         return
@@ -41,6 +43,7 @@ def views(source: Source) -> Iterator[Finding]:
 
 def _views(source: Source, tables: _Tables) -> Iterator[Finding]:
     from views.parse.definition import parse_view
+    from views.spark.lost_columns import refuse_lost_columns
     from views.spark.view import resolve_view
 
     config = source.config
@@ -53,6 +56,7 @@ def _views(source: Source, tables: _Tables) -> Iterator[Finding]:
             definition = parse_view(name, view.store, view.key, view.sql, view.history)
             seen = _as_followed(config, definition, tables.of(definition))
             resolved = resolve_view(definition, seen)
+            refuse_lost_columns(form_of(config), resolved)
             _check_columns(resolved, view, config.store(view.store))
             _check_in_source(source.conn, resolved, config.source.publication_name)
         except HeadwaterError as fault:
@@ -175,7 +179,18 @@ class _Tables:
         embedded = not self._source.config.apply.state_dsn
         if (found := self._mirrors.table(self.oids[table])) is not None:
             return found
-        return mirror_of(self.mirror(table), embedded, self._mirrors.lacking)
+        return mirror_of(self.mirror(table), embedded, self._mirrors.lacking, self._lost(table))
+
+    def _lost(self, table: str) -> Callable[[TableColumn], str]:
+        from views.spark.lost_columns import lost
+
+        config = self._source.config
+        if not config.source.of_debezium:
+            return partial(lost, form_of(config))
+        from cdc.debezium.table_shapes import lost_now
+
+        found = lost_now(config, self._source.conn, self.oids[table])
+        return lambda column: found.get(column.name, "")
 
     def relation(self, schema: str, table: str) -> str:
         """What a view reads of it, as SQL."""

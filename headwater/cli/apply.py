@@ -56,7 +56,7 @@ def apply(
       headwater apply flight_search --available-now
       headwater apply --master spark://host:7077
     """
-    from cdc.kafka.marks import refuse_known_foreign_topics
+    from cdc.debezium.progress import tracked
     from cdc.logs import configure
     from cdc.metrics.probes import Probes
     from cdc.shutdown_signals import told_to_stop
@@ -72,13 +72,12 @@ def apply(
     names = _readable(config, views or [])
     json_lines = json_logs or not sys.stderr.isatty()
     configure(json_lines)
-    if config.apply.engine == "delta":
-        refuse_known_foreign_topics(config)
     forget(view_directory(config.apply.state, config.source.name, name) for name in names)
     reload, probes = reloading(ctx, master), Probes()
     with ExitStack() as stack:
         if not available_now:
             stack.enter_context(apply_metrics(reload, views or [], probes))
+        stack.enter_context(tracked(config))
         spark = stack.enter_context(spark_session(light(config)))
         stopping = told_to_stop()  # after Spark, which takes SIGINT for itself
         if not available_now:
@@ -97,13 +96,17 @@ def apply(
 
 
 def _readable(config: Config, views: Sequence[str]) -> list[str]:
-    """The views to apply, which can read the source's events. Raises ``UsageError``, ``ViewError``
-    for another form of events."""
+    """The views to apply. Raises ``UsageError``, ``ViewError`` where the source's events lack
+    changes, and ``LogError`` for topics of another database, which the database engine looks for
+    itself."""
+    from cdc.kafka.marks import refuse_known_foreign_topics
     from jobs.without_mirrors.views import chosen
-    from views.event_form import refuse_unread
+    from views.event_form import refuse_skipped
 
     names = chosen(config, views)
-    refuse_unread(config.events.form)
+    refuse_skipped(config.events.form)
+    if config.apply.engine == "delta":
+        refuse_known_foreign_topics(config)
     return names
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from cdc.errors import one_line
-from headwater.cli.common.context import configured
+from headwater.cli.common.context import captured
 from headwater.cli.common.output import err, out, print_json
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ def health(
     from cdc.kafka.broker import Broker
     from cdc.source.postgres import connect
 
-    config = configured(ctx)
+    config = captured(ctx)
     with (
         connect(config.source.dsn, application_name="headwater health") as conn,
         Broker(config.kafka.bootstrap_servers, config.kafka) as broker,

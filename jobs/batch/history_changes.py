@@ -13,7 +13,9 @@ from typing import Final
 import pyarrow as pa
 
 from cdc.config import Kafka
+from cdc.events.readers.records import EventReader
 from cdc.kafka.broker import Offsets
+from cdc.kafka.event_reader import stretches
 from cdc.kafka.partition_reader import FetchedRecord
 from cdc.kafka.range_reader import Raw, Stretch, read_stretch, reading
 from jobs.batch.folded_rows import SCHEMA
@@ -37,7 +39,11 @@ def of_records(records: Iterable[FetchedRecord], topics: Collection[str]) -> Ite
 
 
 def of_stretches(
-    kafka: Kafka, begin: Offsets, end: Offsets, topics: Collection[str]
+    kafka: Kafka,
+    begin: Offsets,
+    end: Offsets,
+    topics: Collection[str],
+    reader: EventReader | None = None,
 ) -> Iterator[pa.Table]:
     """The changes of some topics between two offsets, read here; tables of some megabytes, each
     with all changes of its keys. Raises what ``read_stretch`` does."""
@@ -48,7 +54,8 @@ def of_stretches(
         part = left.pop(0)
         every = EveryChange(part, _HELD_BYTES)
         try:
-            for records in read_stretch(settings, part.stretch):
+            read = read_stretch(settings, part.stretch)
+            for records in stretches(reader, part.stretch.topic, read):
                 every.add(records)
         except TooLargeError:
             left = [*part.halves(), *left]

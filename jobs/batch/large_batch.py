@@ -6,7 +6,7 @@ All records of a key stand in one partition, so nothing is moved between tasks.
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -17,9 +17,11 @@ from pyspark.sql import DataFrame, SparkSession
 
 from cdc.config import Kafka
 from cdc.errors import LogError
+from cdc.events.readers.records import EventReader
 from cdc.kafka.broker import Offsets
+from cdc.kafka.event_reader import stretches
 from cdc.kafka.partition_reader import LOST_HINT
-from cdc.kafka.range_reader import read_stretch, reading
+from cdc.kafka.range_reader import Raw, read_stretch, reading
 from jobs.batch.folded_rows import SCHEMA
 from jobs.batch.task_fold import TooLargeError, batches, fold_part
 from jobs.batch.task_parts import Part, divided
@@ -48,6 +50,7 @@ class LargeBatch:
     kafka: Kafka
     begin: Offsets
     end: Offsets
+    reader: EventReader | None = None
 
     def collect(self) -> pa.Table:
         """All rows, of ``jobs.batch.folded_rows.SCHEMA``, in the driver.
@@ -57,7 +60,7 @@ class LargeBatch:
         """
         if str(self.spark.sparkContext.master).startswith("local"):
             return self._by_files()
-        read = _reader(self.kafka, self._parts())
+        read = self._read
 
         def rows(numbers: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             for number in _numbers(numbers):
@@ -80,7 +83,7 @@ class LargeBatch:
     def each(self, task: Callable[[int, Iterator[pa.RecordBatch]], str]) -> list[str]:
         """What each task says of its rows, by its number; ``task`` is a ``WritePartition`` but for
         what it returns."""
-        read = _reader(self.kafka, self._parts())
+        read = self._read
 
         def rows(numbers: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             for number in _numbers(numbers):
@@ -96,6 +99,11 @@ class LargeBatch:
         """How many tasks read it."""
         return len(self._parts())
 
+    @property
+    def _read(self) -> Callable[[int], Iterator[pa.RecordBatch]]:
+        reader = None if self.reader is None else self.reader.for_tasks()
+        return _reader(self.kafka, self._parts(), reader)
+
     def _parts(self) -> list[list[Part]]:
         return divided(self.begin, self.end, self.spark.sparkContext.defaultParallelism)
 
@@ -103,7 +111,9 @@ class LargeBatch:
         return self.spark.range(0, self.tasks, 1, self.tasks)
 
 
-def _reader(kafka: Kafka, parts: list[list[Part]]) -> Callable[[int], Iterator[pa.RecordBatch]]:
+def _reader(
+    kafka: Kafka, parts: list[list[Part]], reader: EventReader | None
+) -> Callable[[int], Iterator[pa.RecordBatch]]:
     """What a task reads by: without anything that cannot be pickled."""
     settings = reading(kafka.bootstrap_servers, kafka)
     most_bytes = HELD_BYTES // max(len(parts), 1)
@@ -114,7 +124,7 @@ def _reader(kafka: Kafka, parts: list[list[Part]]) -> Callable[[int], Iterator[p
         while left:
             part = left.pop()
             try:
-                fold = fold_part(part, most_bytes, partial(read_stretch, settings, part.stretch))
+                fold = fold_part(part, most_bytes, partial(_records, settings, part, reader))
             except TooLargeError:
                 left += part.halves()
                 continue
@@ -123,6 +133,12 @@ def _reader(kafka: Kafka, parts: list[list[Part]]) -> Callable[[int], Iterator[p
             yield from batches(part, fold.rows())
 
     return read
+
+
+def _records(
+    settings: Mapping[str, str | int | bool], part: Part, reader: EventReader | None
+) -> Iterable[Iterable[Raw]]:
+    return stretches(reader, part.stretch.topic, read_stretch(settings, part.stretch))
 
 
 @contextmanager

@@ -11,7 +11,7 @@ from functools import reduce
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from cdc.config import Kafka
+from cdc.config import Config
 from cdc.kafka.broker import Broker, Offsets
 from jobs.without_mirrors.snapshot_rows import read_topics
 
@@ -26,7 +26,7 @@ def with_records(begin: Offsets, end: Offsets) -> set[str]:
 
 
 def apart(
-    session: SparkSession, kafka: Kafka, broker: Broker, begin: Offsets, end: Offsets
+    session: SparkSession, config: Config, broker: Broker, begin: Offsets, end: Offsets
 ) -> DataFrame:
     """The records of a batch, of which a condition on the topic reads that topic alone.
 
@@ -34,7 +34,7 @@ def apart(
     """
     parts = []
     for topic in end:
-        records = read_topics(session, kafka, *stretch(broker, topic, begin, end))
+        records = read_topics(session, config, *stretch(broker, topic, begin, end))
         parts.append(records.withColumn("topic", F.lit(topic)))
     return reduce(DataFrame.unionByName, parts)
 

@@ -13,6 +13,7 @@ from pyspark.sql.types import StructType
 from cdc.config import Config
 from cdc.errors import ViewError
 from cdc.kafka.broker import Broker, Offsets
+from cdc.kafka.event_reader import form_of
 from cdc.lsn import Position
 from cdc.topics import table_topic
 from jobs.delta_engine.batch_changes import Folding
@@ -43,6 +44,7 @@ from jobs.without_mirrors.replay.repair import writable
 from jobs.without_mirrors.snapshot_rows import read_before
 from jobs.without_mirrors.table_descriptions import Descriptions, newest, with_versions
 from views.parse.definition import ViewDefinition
+from views.spark.lost_columns import refuse_lost_columns
 from views.spark.view import MaintainedView, resolve_maintained
 from views.table_versions import TableVersion
 
@@ -91,6 +93,7 @@ class MirroredKeeper:
             if all(tables[name] == was for name, was in were.items()):
                 raise
             raise no_longer(self._definition.name, error.message, were, tables) from None
+        refuse_lost_columns(form_of(self._config), self._view)
         check_kept(self._view, were)
         self._names.remember()
         self._models = models_of(self._view, versions)
@@ -139,7 +142,7 @@ class MirroredKeeper:
             keys = self._maintainer.apply(rows, self._sink, generation, number)
             return Batch(name, generation, number, keys), account_of(rows, keys)
 
-        records = apart(records.sparkSession, self._config.kafka, self._broker, begin, end)
+        records = apart(records.sparkSession, self._config, self._broker, begin, end)
         records = left_to_do(name, self._state, records, begin)
         done = self._parking.through(records, end, attempt, self._isolate, self._is_news)
         self._maintainer.settle(end)  # not before letters that are over, for it leaves out the rest
@@ -237,8 +240,8 @@ class MirroredKeeper:
         return {name: list(model.versions.values()) for name, model in self._models.items()}
 
     def _records_between(self, topic: str, begin: Places, end: Places) -> DataFrame:
-        beginning, kafka = self._state.beginning(), self._config.kafka
-        return read_before(self._spark, kafka, self._broker, topic, beginning, end, since=begin)
+        beginning, config = self._state.beginning(), self._config
+        return read_before(self._spark, config, self._broker, topic, beginning, end, since=begin)
 
     def close(self) -> None:
         for changes in self._earlier.values():

@@ -133,6 +133,7 @@ class Engine:
 
     def _take_up(self, batch: StreamBatch, apply: Callable[[StreamBatch], Applied | None]) -> None:
         with self._lock:
+            batch.refuse_read_before(self._parts.reader)
             if (applied := self._without_unfound(lambda: apply(batch))) is None:
                 return
             self._reach.batch(applied.progress.batch, applied.offsets)
@@ -172,6 +173,7 @@ class Engine:
             yield conn
             mirrors = self._tables.for_batches(conn)
             topics = {self._tables.topic(label): label for label in mirrors}
+            self._tables.tell(self._parts.reader, conn)
             self._generations.pass_over_stale({k: one.fill_lsn for k, one in mirrors.items()})
             kept, histories = self._generations.views(), self._generations.histories()
             if self._streams:

@@ -15,7 +15,9 @@ from pyspark.sql import SparkSession
 
 from cdc.config import Config
 from cdc.errors import HeadwaterError, RetryableError, UsageError
+from cdc.events.readers.records import EventReader
 from cdc.kafka.broker import Broker, Offsets
+from cdc.kafka.event_reader import event_reader
 from cdc.kafka.marks import refuse_foreign_topics
 from cdc.log_events import LogEvent
 from cdc.metrics.probes import Probes
@@ -73,7 +75,7 @@ def keep_views(
             return {}
         with _parts(spark, config, reload, broker, here) as parts, direct.kept(stopping):
             parts = replace(parts, names=tuple(names), probes=probes)
-            engine = Engine(parts, stream_of(spark, config), stopping)
+            engine = Engine(parts, stream_of(spark, config, parts.reader), stopping)
             failed = engine.run(available_now)
     return {**failed, **direct.failed}
 
@@ -136,7 +138,8 @@ def carry_out(
                     stopping.set()
 
             waiting = threading.Thread(target=wait, name="command", daemon=True)
-            engine = Engine(replace(parts, builds=False), stream_of(spark, config), stopping)
+            open_stream = stream_of(spark, config, parts.reader)
+            engine = Engine(replace(parts, builds=False), open_stream, stopping)
             waiting.start()
             try:
                 engine.run()
@@ -149,11 +152,11 @@ def carry_out(
 
 
 def stream_of(
-    spark: SparkSession, config: Config
+    spark: SparkSession, config: Config, reader: EventReader | None
 ) -> Callable[[Callable[[StreamBatch], None]], Stream]:
     """What makes the process's stream, its batches as large as the configuration allows."""
     most = config.apply.max_offsets_per_trigger or BATCH_RECORDS
-    return partial(Stream, spark, config.kafka, most_records=most)
+    return partial(Stream, spark, config.kafka, most_records=most, reader=reader)
 
 
 @contextmanager
@@ -168,7 +171,7 @@ def _parts(
     with state_server(config, identity, _waits) as server:
         refuse_other_state(config, server, broker)
         collect_rarely()
-        yield Parts(config, (), reload, server, broker, spark)
+        yield Parts(config, (), reload, server, broker, spark, reader=event_reader(config))
 
 
 def refuse_other_state(config: Config, server: StateServer, broker: Broker) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from cdc.config import Config, View
+from cdc.events.readers.records import EventReader
 from cdc.kafka.broker import Broker
 from cdc.metrics.probes import Probes
 from jobs.generations.view_state import view_directory
@@ -30,6 +31,8 @@ class Parts:
     broker: Broker
     spark: SparkSession
     builds: bool = True
+    reader: EventReader | None = None
+    """Of events that are in another form than the default one."""
     probes: Probes = field(default_factory=Probes)
 
     @property

@@ -16,12 +16,14 @@ from pyspark.sql import DataFrame, SparkSession
 from cdc.config import Config
 from cdc.errors import HeadwaterError, RetryableError, ViewError
 from cdc.kafka.broker import Broker, Offsets
+from cdc.kafka.event_reader import event_reader
 from cdc.kafka.security import for_spark
 from cdc.topics import table_topic
 from jobs.generations.topic_ids import refuse_recreated
 from jobs.generations.view_state import ViewState
 from jobs.sinks.contract import Batch, Sink
 from jobs.spark.checkpoint import batch_offsets, committed_batch, is_started
+from jobs.spark.default_form import in_default_form
 from jobs.spark.faults import caused
 from jobs.spark.heap import records_at_most
 from jobs.without_mirrors.batch_counts import Account
@@ -82,6 +84,7 @@ class ViewQuery:
         self._broker = broker
         self._report = report
         self._sharing = sharing
+        self._reader = event_reader(config)
         self._topics = {
             table_topic(config.source.name, one.schema, one.table): one.table_name
             for one in definition.occurrences
@@ -215,7 +218,8 @@ class ViewQuery:
     def _run(self, records: DataFrame, number: int) -> None:
         started = time.monotonic()
         offsets = batch_offsets(self._state.checkpoint, number)
-        batch, counted = self._keeper.apply(records, number, offsets)
+        read = in_default_form(self._reader, records)
+        batch, counted = self._keeper.apply(read, number, offsets)
         seconds, at_us = time.monotonic() - started, time.time_ns() // 1000
         self._report(Applied(batch, counted, offsets, seconds, at_us, self._keeper.parked))
 

@@ -14,6 +14,7 @@ from pyspark.sql.types import StructType
 from cdc.config import Config
 from cdc.errors import ViewError
 from cdc.kafka.broker import Broker, Offsets
+from cdc.kafka.event_reader import form_of
 from cdc.lsn import Position
 from cdc.topics import table_topic
 from jobs.generations.view_state import ViewState
@@ -34,6 +35,7 @@ from jobs.without_mirrors.schemas_topic import Versions
 from jobs.without_mirrors.snapshot_rows import read_before
 from jobs.without_mirrors.table_descriptions import Descriptions, with_versions
 from views.parse.definition import ViewDefinition
+from views.spark.lost_columns import refuse_lost_columns
 from views.spark.resolution import resolve
 from views.table_versions import TableVersion
 
@@ -126,7 +128,9 @@ class FoldedKeeper:
         ((table, versions),) = self._names.under(self._descriptions.read()).items()
         newest = list(versions.values())[-1]
         try:
-            model = Model(resolve(definition, newest), versions, self._every)
+            view = resolve(definition, newest)
+            refuse_lost_columns(form_of(self._config), view)
+            model = Model(view, versions, self._every)
         except ViewError as error:
             was = self._last_fit(versions)
             if was is None:
@@ -173,9 +177,9 @@ class FoldedKeeper:
         return self._parking.history(self._earlier.before(at))
 
     def _records_between(self, begin: Places, end: Places) -> DataFrame:
-        beginning, kafka = self._state.beginning(), self._config.kafka
+        beginning, config = self._state.beginning(), self._config
         return read_before(
-            self._spark, kafka, self._broker, self._topic, beginning, end, since=begin
+            self._spark, config, self._broker, self._topic, beginning, end, since=begin
         )
 
     def _isolate(self, flowing: DataFrame, error: BaseException, at_most: int) -> list[Poison]:

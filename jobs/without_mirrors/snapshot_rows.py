@@ -15,12 +15,14 @@ from typing import Final
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from cdc.config import Kafka
+from cdc.config import Config
 from cdc.events.codes import TRUNCATE
 from cdc.kafka.broker import Broker, Offsets
+from cdc.kafka.event_reader import event_reader
 from cdc.kafka.security import for_spark
 from jobs.generations.view_state import Beginning
 from jobs.sinks.contract import COMMIT_LSN, DELETED, ORDINAL
+from jobs.spark.default_form import in_default_form
 from jobs.without_mirrors.evaluation import Model
 from jobs.without_mirrors.fold import EVENT
 
@@ -30,9 +32,10 @@ _OF_TRUNCATE = f'"op":"{TRUNCATE}"'
 """Stands in every TRUNCATE, and in few other events: those alone are parsed to find it."""
 
 
-def read_topics(spark: SparkSession, kafka: Kafka, begin: Offsets, end: Offsets) -> DataFrame:
+def read_topics(spark: SparkSession, config: Config, begin: Offsets, end: Offsets) -> DataFrame:
     """The records of topics from ``begin`` up to ``end``, for all cores however few partitions."""
-    return (
+    kafka = config.kafka
+    records = (
         spark.read.format("kafka")
         .options(**for_spark(kafka.bootstrap_servers, kafka))
         .option("subscribe", ",".join(end))
@@ -42,11 +45,12 @@ def read_topics(spark: SparkSession, kafka: Kafka, begin: Offsets, end: Offsets)
         .option("failOnDataLoss", "true")
         .load()
     )
+    return in_default_form(event_reader(config), records)
 
 
 def read_before(
     spark: SparkSession,
-    kafka: Kafka,
+    config: Config,
     broker: Broker,
     topic: str,
     beginning: Beginning | None,
@@ -59,7 +63,7 @@ def read_before(
     kept = broker.beginning_offsets([topic])[topic]
     low = {p: max(begin, first.get(p, 0), since.get(p, 0)) for p, begin in kept.items()}
     high = {partition: max(begin, at.get(partition, 0)) for partition, begin in low.items()}
-    return read_topics(spark, kafka, {topic: low}, {topic: high})
+    return read_topics(spark, config, {topic: low}, {topic: high})
 
 
 def ahead(records: DataFrame, begin: Offsets) -> DataFrame:

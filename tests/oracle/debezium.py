@@ -44,8 +44,17 @@ def debezium(
     its slot. It streams when the body begins."""
     with (
         worker(bootstrap, directory, _HEAP) as running,
-        running.connector(prefix, _url(dsn), publication, settings or {}),
+        connected(running, dsn, prefix, publication, settings or {}),
     ):
+        yield
+
+
+@contextmanager
+def connected(
+    running: Worker, dsn: str, prefix: str, publication: str, settings: Mapping[str, str]
+) -> Iterator[None]:
+    """The same on a worker that runs."""
+    with running.connector(prefix, _url(dsn), publication, settings):
         wait_until(
             lambda: _streams(dsn, prefix, running),
             f"Debezium to stream, see {running.log}",

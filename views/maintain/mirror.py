@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container
+from collections.abc import Callable, Container
 from dataclasses import dataclass
 from typing import Final
 
@@ -27,7 +27,8 @@ class MirrorColumn:
     ``type`` is its type as ``format_type`` writes it. ``equal_image`` is false where equal values
     may differ in what they show: 1.0 and 1.00, jsonb, floats, citext, collations that are not
     deterministic. Such a column cannot be a view's key, and nothing is looked up through it.
-    ``fault`` says why a column may be shown and not computed with, "" where it may.
+    ``fault`` says why a column may be shown and not computed with, "" where it may; ``lost`` why
+    events do not have its values exactly: no view may read it.
     """
 
     name: str
@@ -35,6 +36,7 @@ class MirrorColumn:
     nullable: bool = True
     equal_image: bool = True
     fault: str = ""
+    lost: str = ""
 
     @property
     def told_by_text(self) -> bool:
@@ -67,11 +69,15 @@ class MirrorTable:
 
 
 def mirror_of(
-    version: TableVersion, embedded: bool = False, lacking: Container[str] = ()
+    version: TableVersion,
+    embedded: bool = False,
+    lacking: Container[str] = (),
+    lost: Callable[[TableColumn], str] = lambda _: "",
 ) -> MirrorTable:
     """A table as its mirror will be planned over; ``embedded``: in the database that apply starts,
     which has no ICU, and so no collation that takes different texts for equal. ``lacking`` are
-    types that the state database cannot have: of their values it keeps the text."""
+    types that the state database cannot have: of their values it keeps the text. ``lost`` tells why
+    events do not have a column's values exactly."""
 
     def column(one: TableColumn) -> MirrorColumn:
         kind, collation = collated(one.type)
@@ -82,7 +88,7 @@ def mirror_of(
             kind = array_of(TEXT) if kind.element else TEXT
         if one.treatment:
             one_text, fault = False, treatment_fault(one.treatment)
-        return MirrorColumn(one.name, str(kind), one.nullable, one_text, fault)
+        return MirrorColumn(one.name, str(kind), one.nullable, one_text, fault, lost(one))
 
     columns = tuple(column(one) for one in version.columns)
     return MirrorTable(version.schema, version.table, columns, version.key)

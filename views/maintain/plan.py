@@ -23,13 +23,13 @@ from views.maintain.proofs.single_rows import SingleRows, single_rows
 from views.maintain.proofs.text_patterns import check_patterns
 from views.maintain.proofs.view_key import key_positions, prove
 from views.maintain.pushdown import rows_of_keys
+from views.maintain.read_columns import columns_read
 from views.maintain.touched.key_queries import Touched
 from views.maintain.touched.links import NullComparedError
 from views.maintain.touched.occurrences import Occurrence, occurrences
 from views.maintain.touched.paths import NoWayError
 from views.maintain.touched.search_plan import Find
 from views.maintain.touched.whole_view_gates import gate_of, nothing_compared
-from views.maintain.tree.correlated_sources import columns
 from views.maintain.tree.render import RESERVED, Template, Writer, quoted
 from views.maintain.tree.scope import resolve
 from views.maintain.tree.statement import check, parse
@@ -164,7 +164,7 @@ def plan_view(
     check_shown_only(statement)
     check_patterns(statement)
     name_dependent_columns(statement)
-    read = _reads(statement)
+    read = columns_read(statement)
     positions = key_positions(name, statement.query, key)
     completed = check_orders(statement)
     assumes = prove(statement, key, positions)
@@ -202,27 +202,6 @@ def plan_view(
         groups_reason=why,
         single=single_rows(statement, positions),
     )
-
-
-def _reads(statement: Statement) -> dict[str, tuple[str, ...]]:
-    found: dict[str, set[str]] = {}
-    tables: dict[str, MirrorTable] = {}
-    by_alias = {}
-    for occurrence in occurrences(statement):
-        table = occurrence.table
-        tables[table.table] = table
-        by_alias[occurrence.alias] = table.table
-        found.setdefault(table.table, set()).update(table.key)
-    for column in columns(statement.query, statement.subqueries):
-        if column.table in by_alias:
-            whole = isinstance(column.this, exp.Star)
-            table = tables[by_alias[column.table]]
-            names = [item.name for item in table.columns] if whole else [column.name]
-            found[table.table].update(names)
-    return {
-        name: tuple(item.name for item in tables[name].columns if item.name in found[name])
-        for name in found
-    }
 
 
 def _free(name: str, taken: Sequence[str]) -> str:

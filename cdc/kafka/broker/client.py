@@ -13,6 +13,7 @@ from kafka.admin import ConfigResource
 from kafka.structs import OffsetAndMetadata, TopicPartition
 
 from cdc.errors import LogError
+from cdc.events.readers.records import EventReader
 from cdc.kafka.broker import reads
 from cdc.kafka.broker.connection import Connection
 from cdc.kafka.broker.groups import delete_groups, existing_groups
@@ -43,10 +44,18 @@ class Commit(NamedTuple):
 
 
 class Broker:
-    """A Kafka cluster, connected to at the first call. Use from one thread; close at the end."""
+    """A Kafka cluster, connected to at the first call. Use from one thread; close at the end.
 
-    def __init__(self, bootstrap_servers: str, security: Security = PLAINTEXT) -> None:
-        self._connection = Connection(bootstrap_servers, security)
+    ``reader`` is that of ``events``, None where these are in the default form.
+    """
+
+    def __init__(
+        self,
+        bootstrap_servers: str,
+        security: Security = PLAINTEXT,
+        reader: EventReader | None = None,
+    ) -> None:
+        self._connection, self._reader = Connection(bootstrap_servers, security), reader
 
     def __enter__(self) -> Broker:
         return self
@@ -220,6 +229,24 @@ class Broker:
         no further for ``reads.STALL_TIMEOUT_S``.
         """
         return reads.read(self._connection, (topic, partition), (start, end))
+
+    def know(self, snapshots: Mapping[str, tuple[int, str]]) -> None:
+        """What ``events`` are compared with: the LSN and the snapshot, by topic
+        (``EventReader.know``)."""
+        if self._reader is not None:
+            self._reader.know(snapshots)
+
+    def events(self, topic: str, partition: int, start: int, end: int) -> Iterator[Record]:
+        """As ``read``, of a table's topic, in the default form. Of one in another form tombstones
+        are left out: nothing says of which version their keys are."""
+        records = self.read(topic, partition, start, end)
+        if (reader := self._reader) is None:
+            yield from records
+            return
+        for one in records:
+            if one.value is not None:
+                ((key, value, _),) = reader.raw(topic, [(one.key, one.value, one.offset)])
+                yield one._replace(key=key, value=value)
 
     def first_values(self, wanted: Mapping[Place, Stretch]) -> dict[Place, list[Record]]:
         """Of each stretch that holds a record the first one, and with tombstones in front all up to

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from cdc.log_events import LogEvent
-from headwater.cli.common.context import config_path, configured
+from headwater.cli.common.context import captured, config_path
 
 if TYPE_CHECKING:
     from cdc.capture.loop import Capture
@@ -59,7 +59,7 @@ def capture(
     from headwater.cli.capture.signals import Listener
     from headwater.metrics import capture_metrics
 
-    config = configured(ctx)
+    config = captured(ctx)
     configure(json_lines=json_logs or not sys.stderr.isatty())
     stopping = told_to_stop(_force)
     keep_freed_memory()

@@ -39,6 +39,21 @@ def configured(ctx: typer.Context) -> Config:
     return load_config(config_path(ctx))
 
 
+def captured(ctx: typer.Context) -> Config:
+    """The same for what Headwater's own capture does. Raises ``UsageError`` where a connector of
+    Debezium fills the topics."""
+    config = configured(ctx)
+    if config.source.of_debezium:
+        from cdc.errors import UsageError
+
+        raise UsageError(
+            'source.events is "debezium": its topics, slot and publication are the connector\'s',
+            "use the connector for this; `headwater check`, `apply`, `view`, `wait`, `lag` and "
+            "`verify` work with its topics",
+        )
+    return config
+
+
 def configured_for(ctx: typer.Context, master: str | None) -> Config:
     """The same with another Spark, if one is named. Raises ``UsageError`` if that is not ours to
     choose."""

@@ -8,7 +8,7 @@ import typer
 
 from cdc.errors import UsageError
 from cdc.lsn import format_lsn
-from headwater.cli.common.context import configured
+from headwater.cli.common.context import captured
 from headwater.cli.common.output import err, out, print_json
 
 if TYPE_CHECKING:
@@ -121,7 +121,7 @@ def init(
     from headwater.cli.init.role_script import Roles
     from headwater.cli.init.steps import initialise
 
-    config = configured(ctx)
+    config = captured(ctx)
     if printed(config, print_sql, Roles(role, publication_owner), store):
         return
     if moved and not again:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from headwater.cli.common.context import configured
+from headwater.cli.common.context import captured
 from headwater.cli.common.output import err, out, print_json
 from headwater.cli.snapshot.choice import parse_range, tables_of
 
@@ -109,7 +109,7 @@ def start(
     from snapshots.rate import parse_rate
     from snapshots.snapshot_on_demand import Options, create
 
-    config = configured(ctx)
+    config = captured(ctx)
     chosen = [*(tables or ()), *tables_of(config, views or ())]
     if not chosen:
         raise typer.BadParameter("name a table, or a view with --view", param_hint="TABLE")
@@ -139,7 +139,7 @@ def resume(
     """
     from snapshots.refusals import refuse_rest_outliving
 
-    config = configured(ctx)
+    config = captured(ctx)
     if not despite_forecast:
         refuse_rest_outliving(config, snapshot_id)
     _run(config, snapshot_id, as_json)
@@ -153,7 +153,7 @@ def pause(ctx: typer.Context, snapshot_id: IdArgument) -> None:
     Example:
       headwater snapshot pause 3
     """
-    _ask(configured(ctx), snapshot_id, "pause")
+    _ask(captured(ctx), snapshot_id, "pause")
 
 
 @group.command()
@@ -164,7 +164,7 @@ def cancel(ctx: typer.Context, snapshot_id: IdArgument) -> None:
     Example:
       headwater snapshot cancel 3
     """
-    _ask(configured(ctx), snapshot_id, "cancel")
+    _ask(captured(ctx), snapshot_id, "cancel")
 
 
 @group.command(name="list")
@@ -179,7 +179,7 @@ def list_(ctx: typer.Context, as_json: JsonOption = False) -> None:
     from headwater.cli.snapshot.display import describe, overview
     from snapshots.status import snapshots
 
-    source = configured(ctx).source
+    source = captured(ctx).source
     with connect(source.dsn, application_name="headwater snapshot") as conn:
         found = snapshots(conn, source.name)
     if as_json:
@@ -200,7 +200,7 @@ def status(
     """
     from snapshots.snapshot_on_demand import standing
 
-    _show(standing(configured(ctx), snapshot_id), as_json)
+    _show(standing(captured(ctx), snapshot_id), as_json)
 
 
 @group.command()
@@ -223,7 +223,7 @@ def drop(
     from jobs.generations.generation_record import awaited_snapshots
     from snapshots.removal import drop
 
-    config = configured(ctx)
+    config = captured(ctx)
     awaited = awaited_snapshots(config.apply.state, config.source.name)
     dropped = drop(config, snapshot_ids, awaited)
     if as_json:

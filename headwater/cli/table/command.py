@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from headwater.cli.common.confirmation import YesOption, confirm
-from headwater.cli.common.context import configured
+from headwater.cli.common.context import captured
 from headwater.cli.common.output import err, out, print_json
 from headwater.cli.snapshot.command import ForecastOption, JsonOption, RateOption, WorkersOption
 
@@ -58,7 +58,7 @@ def add(
     from snapshots.snapshot_on_demand import Options
     from snapshots.table_addition import join
 
-    config = configured(ctx)
+    config = captured(ctx)
     if rate is not None:
         parse_rate(rate)
     display = Display(err())
@@ -96,7 +96,7 @@ def remove(
     """
     from headwater.cli.table.removal import carry_out, planned
 
-    config = configured(ctx)
+    config = captured(ctx)
     removal = planned(config, tables)
     for label, topic in zip(removal.labels, removal.topics, strict=True):
         err().print(

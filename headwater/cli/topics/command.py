@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from headwater.cli.common.confirmation import YesOption, confirm
-from headwater.cli.common.context import configured
+from headwater.cli.common.context import captured
 from headwater.cli.common.output import err, out, print_json
 
 group = typer.Typer(
@@ -51,7 +51,7 @@ def add_partitions(
     """
     from headwater.cli.topics.partitions import carry_out, planned
 
-    config = configured(ctx)
+    config = captured(ctx)
     plan = planned(config, table, count)
     views = f", all of which {', '.join(plan.views)} applied" if plan.views else ""
     err().print(

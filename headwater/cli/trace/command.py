@@ -6,7 +6,7 @@ from typing import Annotated, Final
 
 import typer
 
-from headwater.cli.common.context import configured
+from headwater.cli.common.context import captured
 from headwater.cli.common.output import out, print_json
 
 _RECORDS: Final = 200_000
@@ -59,7 +59,7 @@ def trace(
     from headwater.cli.trace.display import document, show
     from headwater.cli.trace.way import traced
 
-    found = traced(configured(ctx), table, key, changes, records, since)
+    found = traced(captured(ctx), table, key, changes, records, since)
     if as_json:
         print_json(document(found))
     else:

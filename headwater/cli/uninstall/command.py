@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from headwater.cli.common.confirmation import YesOption, confirm
-from headwater.cli.common.context import configured
+from headwater.cli.common.context import captured
 from headwater.cli.common.output import err, out, print_json
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ def uninstall(
     from headwater.cli.uninstall.plan import planned
     from headwater.cli.uninstall.steps import carry_out
 
-    config = configured(ctx)
+    config = captured(ctx)
     found = planned(config)
     for line in lines(found, size):
         err().print(line, soft_wrap=True, markup=False)

@@ -150,7 +150,7 @@ def refuse_store_away(config: Config, view: str) -> None:
 
 
 def _as_it_is(config: Config, view: str, timeout: float, limit: int, repair: bool) -> Report:
-    from cdc.kafka.broker import Broker
+    from cdc.kafka.event_reader import event_broker
     from cdc.kafka.marks import refuse_foreign_topics
     from jobs.generations.generation_record import read_generations
     from jobs.generations.view_state import view_directory
@@ -160,7 +160,7 @@ def _as_it_is(config: Config, view: str, timeout: float, limit: int, repair: boo
     from verification.view_verification import Verification
 
     with ExitStack() as stack:
-        broker = stack.enter_context(Broker(config.kafka.bootstrap_servers, config.kafka))
+        broker = stack.enter_context(event_broker(config))
         refuse_foreign_topics(config, broker)
         if is_kept_by_state(config, view):
             on_step = stack.enter_context(steps(err()))

@@ -8,6 +8,7 @@ from contextlib import closing
 import pyarrow as pa
 
 from cdc.errors import LogError
+from cdc.kafka.event_reader import fetched
 from cdc.kafka.partition_reader import PartitionReader
 from jobs.batch.small_batch import fold
 from jobs.run.process_parts import Parts
@@ -29,5 +30,5 @@ def read_again(parts: Parts, records: Sequence[str]) -> list[pa.Table]:
                     "update its row in the source, which publishes it again; then discard the "
                     "parked events",
                 )
-            found.append(fold(read))
+            found.append(fold(fetched(parts.reader, read)))
     return found

@@ -20,7 +20,9 @@ from pyspark.sql import SparkSession
 
 from cdc.config import Kafka
 from cdc.errors import HeadwaterError, RetryableError
+from cdc.events.readers.records import EventReader
 from cdc.kafka.broker import Broker, Offsets
+from cdc.kafka.event_reader import fetched
 from cdc.kafka.partition_reader import FetchedRecord, PartitionReader
 from jobs.batch.history_changes import of_records, of_stretches
 from jobs.batch.large_batch import LargeBatch
@@ -59,19 +61,28 @@ class StreamBatch:
     end: Offsets
     folded: pa.Table | LargeBatch
     records: Sequence[FetchedRecord] = ()
+    epoch: int = 0
+    """That of the reader which its events were read by (``EventReader.epoch``)."""
 
     def changes(self, topics: Collection[str]) -> Iterator[pa.Table]:
         """Every change of some topics, as ``jobs.batch.history_changes`` has them."""
         if not topics:
             return iter(())
         if isinstance(self.folded, LargeBatch):
-            return of_stretches(self.folded.kafka, self.begin, self.end, topics)
+            large = self.folded
+            return of_stretches(large.kafka, self.begin, self.end, topics, large.reader)
         return of_records(self.records, topics)
 
     @cached_property
     def rows(self) -> pa.Table:
         """All rows, of ``jobs.batch.folded_rows.SCHEMA``."""
         return self.folded.collect() if isinstance(self.folded, LargeBatch) else self.folded
+
+    def refuse_read_before(self, reader: EventReader | None) -> None:
+        """Events whose positions hang on what mirrors were filled from are read again when one is
+        filled: raises ``RetryableError``."""
+        if reader is not None and self.epoch != reader.epoch:
+            raise RetryableError("mirrors were filled meanwhile", "wait: the batch is read again")
 
     def pieces(self) -> Iterator[StreamBatch]:
         """The same records in batches whose rows may be in the driver."""
@@ -83,8 +94,8 @@ class StreamBatch:
         for part in range(1, number + 1):
             end = between(self.begin, self.end, part / number)
             if records_between(begin, end):
-                piece = LargeBatch(large.spark, large.kafka, begin, end)
-                yield StreamBatch(self.number, begin, end, piece)
+                piece = LargeBatch(large.spark, large.kafka, begin, end, large.reader)
+                yield StreamBatch(self.number, begin, end, piece, epoch=self.epoch)
             begin = end
 
     @property
@@ -117,8 +128,9 @@ class Stream:
         apply: Callable[[StreamBatch], None],
         interval_s: float = INTERVAL_S,
         most_records: int = BATCH_RECORDS,
+        reader: EventReader | None = None,
     ) -> None:
-        self._kafka, self._apply = kafka, apply
+        self._kafka, self._apply, self._event_reader = kafka, apply, reader
         self._interval_s, self._most_records = interval_s, most_records
         self._session = session_beside(spark)
         for name, value in _SETTINGS.items():
@@ -165,7 +177,9 @@ class Stream:
             while self._waited(began):
                 began, begin, end = time.monotonic(), self.reached, self._end()
                 if records_between(begin, end) > 0:
-                    self._apply(StreamBatch(number, begin, end, *self._folded(begin, end)))
+                    epoch = 0 if self._event_reader is None else self._event_reader.epoch
+                    folded, records = self._folded(begin, end)
+                    self._apply(StreamBatch(number, begin, end, folded, records, epoch))
                     number += 1
                 self.reached = end
         except Exception as error:
@@ -202,10 +216,11 @@ class Stream:
         self, begin: Offsets, end: Offsets
     ) -> tuple[pa.Table | LargeBatch, Sequence[FetchedRecord]]:
         if records_between(begin, end) <= FEW_ROWS:
-            records = self._reader.read(begin, end)
-            if records is not None:
+            read = self._reader.read(begin, end)
+            if read is not None:
+                records = fetched(self._event_reader, read)
                 return fold(records), records
-        return LargeBatch(self._session, self._kafka, begin, end), ()
+        return LargeBatch(self._session, self._kafka, begin, end, self._event_reader), ()
 
     @property
     def active(self) -> bool:

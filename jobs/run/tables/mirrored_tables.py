@@ -10,11 +10,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
+from types import MappingProxyType
 from typing import Final
 
 from cdc.config import Config
+from cdc.debezium.table_shapes import read_shapes
 from cdc.errors import ViewError
+from cdc.events.form import Form
+from cdc.events.readers.columns import loss
+from cdc.events.readers.records import EventReader
 from cdc.kafka.broker import Broker
+from cdc.kafka.event_reader import form_of
 from cdc.log_events import LogEvent
 from cdc.source import postgres as source_postgres
 from cdc.source.types import load_types
@@ -35,8 +41,13 @@ from jobs.state.mirrors.catalog_versions import (
 )
 from jobs.state.mirrors.fill import Filled, fill
 from jobs.state.mirrors.mirror_record import MirrorRecord, mark_stale, read_mirrors
-from jobs.state.mirrors.mirror_versions import batch_mirror, follow_versions
+from jobs.state.mirrors.mirror_versions import (
+    batch_mirror,
+    follow_versions,
+    with_undescribed,
+)
 from jobs.state.mirrors.schemas_topic import SentVersion, read_table_versions
+from jobs.state.mirrors.table import column_kind
 from jobs.state.mirrors.table_changes import Refill
 from jobs.state.mirrors.type_changes import RefreshedTypes, refresh_types
 from jobs.state.mirrors.types import MirrorTypes
@@ -46,6 +57,7 @@ from views.maintain.mirror import LACKS_TYPE, MirrorColumn, MirrorTable
 from views.table_versions import treatment_fault
 
 _APPLICATION: Final = "headwater apply"
+_NONE: Final[Mapping[str, str]] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,13 +87,23 @@ class MirroredTables:
         versions = read_table_versions(self.broker, self.config.source.name)
         return {label: batch_mirror(one, versions) for label, one in self.filled(conn).items()}
 
+    def tell(self, reader: EventReader | None, conn: Connection) -> None:
+        """What the mirrors were filled from, by topic: an LSN, and the snapshot there."""
+        if reader is not None:
+            filled = {self.topic(label): one for label, one in self.filled(conn).items()}
+            told = {topic: (one.fill_lsn, one.fill_snapshot) for topic, one in filled.items()}
+            reader.know({topic: one for topic, one in told.items() if one[1]})
+
     def follow(
         self, conn: Connection, seen: Mapping[str, set[str]]
     ) -> dict[str, state_tables.MirrorTable | Refill]:
         """Give mirrors the columns of newer versions that a batch has; what became of those that
         were behind. One that cannot follow is stale, and the stream goes on without its topic."""
         versions = read_table_versions(self.broker, self.config.source.name)
-        found = follow_versions(conn, self._source, self.filled(conn), versions, seen)
+        records = self.filled(conn)
+        if self.config.source.of_debezium:
+            versions = with_undescribed(versions, records, seen)
+        found = follow_versions(conn, self._source, records, versions, seen)
         self._forget_stale(conn, found)
         return found
 
@@ -149,7 +171,7 @@ class MirroredTables:
     def described(self, conn: Connection, labels: Iterable[str]) -> dict[str, MirrorTable]:
         """Tables as views are planned over them. Those that nobody captures are left out."""
         held, wanted = self.filled(conn), set(labels)
-        found = {label: planned(held[label].table) for label in wanted & held.keys()}
+        found = {label: self._planned(held[label].table) for label in wanted & held.keys()}
         if missing := wanted - held.keys():
             found |= self._of_source(conn, missing)
         return found
@@ -199,7 +221,14 @@ class MirroredTables:
         oids = self._oids(labels)
         with self._source() as session:
             catalog = self._catalog(session, conn)
-            return {label: planned(catalog.table(session, oid)) for label, oid in oids.items()}
+            tables = {label: catalog.table(session, oid) for label, oid in oids.items()}
+        return {label: self._planned(table) for label, table in tables.items()}
+
+    def _planned(self, table: state_tables.MirrorTable) -> MirrorTable:
+        if not self.config.source.of_debezium:
+            return planned(table, form_of(self.config))
+        shapes = read_shapes(self.broker, self.config.source.name).get(self.topic(table.label), [])
+        return planned(table, None, shapes[-1].lost if shapes else {})
 
     def _oids(self, labels: set[str]) -> dict[str, int]:
         with self._source() as session:
@@ -225,8 +254,11 @@ class MirroredTables:
             remove_topics(conn, stale)
 
 
-def planned(table: state_tables.MirrorTable) -> MirrorTable:
-    """A mirror as the planner of views knows it."""
+def planned(
+    table: state_tables.MirrorTable, form: Form | None = None, lost: Mapping[str, str] = _NONE
+) -> MirrorTable:
+    """A mirror as the planner of views knows it; ``form`` is that of its table's events, ``lost``
+    are columns that these do not have exactly in any case."""
     columns = tuple(
         MirrorColumn(
             one.name,
@@ -235,6 +267,7 @@ def planned(table: state_tables.MirrorTable) -> MirrorTable:
             one.one_text and not one.fault and not one.is_text and not one.treatment,
             (treatment_fault(one.treatment) if one.treatment else one.fault)
             or (LACKS_TYPE if one.is_text else ""),
+            lost.get(one.name, "" if form is None else loss(form, column_kind(one))),
         )
         for one in table.columns
     )

@@ -46,6 +46,16 @@ _BINARY: Final = frozenset(
     ("int2", "int4", "int8", "oid", "float4", "float8", "numeric", "bool", "text", "varchar")
 ) | {"bpchar", "name", "uuid", "date", "time", "timestamp", "timestamptz", "bytea", "json", "jsonb"}
 _TRANSACTION_TIMEOUT_SINCE: Final = 170000
+_EXPORT: Final = "select pg_catalog.pg_export_snapshot(), pg_catalog.pg_current_snapshot()::text"
+
+
+class _Snapshot(NamedTuple):
+    """``name`` is what a session enters it by; ``transactions`` are those that it has, in the form
+    of ``pg_current_snapshot``."""
+
+    lsn: int
+    name: str
+    transactions: str
 
 
 class Filled(NamedTuple):
@@ -86,11 +96,11 @@ def fill(
         catalog = MirrorCatalog(types, state, source)
         pending, done = list(oids), []
         for _ in range(ATTEMPTS):
-            with _snapshot(source, slot_timeout_s, on_wait) as (lsn, name):
+            with _snapshot(source, slot_timeout_s, on_wait) as snapshot:
                 for oid in list(pending):
                     try:
                         one = _Table(state, source, session, catalog, on_rows, filled)
-                        done.append(one.fill(oid, lsn, name))
+                        done.append(one.fill(oid, snapshot))
                         pending.remove(oid)
                     except _MovedError:
                         continue
@@ -107,9 +117,9 @@ def fill(
 @contextmanager
 def _snapshot(
     source: Source, timeout_s: float, on_wait: Callable[[str], None]
-) -> Iterator[tuple[int, str]]:
-    """An LSN and the name of its snapshot, which a transaction holds: the slot is gone by then, so
-    that no WAL is kept while rows are read."""
+) -> Iterator[_Snapshot]:
+    """A transaction holds it: the slot is gone by then, so that no WAL is kept while rows are
+    read."""
     slot = f"headwater_fill_{uuid.uuid4().hex[:12]}"
     with source_postgres.connect(source.dsn, application_name="headwater fill") as holder:
         created = create_slot(
@@ -118,9 +128,9 @@ def _snapshot(
         with created as exported:
             _enter(holder, exported.snapshot_name)
             with source_errors.translated("exporting the snapshot"):
-                row = holder.execute("select pg_catalog.pg_export_snapshot()").fetchone()
-        assert row is not None, "it is a function"
-        yield exported.consistent_point, row[0]
+                row = holder.execute(_EXPORT).fetchone()
+        assert row is not None, "they are functions"
+        yield _Snapshot(exported.consistent_point, *row)
 
 
 def _enter(conn: Connection, snapshot: str) -> None:
@@ -147,11 +157,11 @@ class _Table:
         self._state, self._source, self._session = state, source, session
         self._catalog, self._on_rows, self._filled = catalog, on_rows, filled
 
-    def fill(self, oid: int, lsn: int, snapshot: str) -> Filled:
-        started = time.monotonic()
+    def fill(self, oid: int, snapshot: _Snapshot) -> Filled:
+        started, lsn = time.monotonic(), snapshot.lsn
         dsn = self._source.dsn
         with source_postgres.connect(dsn, application_name="headwater fill") as reader:
-            _enter(reader, snapshot)
+            _enter(reader, snapshot.name)
             shape, table = self._described(reader, oid)
             with translated(f"filling the mirror of {table.label}"), self._state.transaction():
                 beside = copy_target(table)
@@ -160,7 +170,7 @@ class _Table:
                     finish(self._state, table, beside)
                 except errors.UniqueViolation as error:
                     raise _not_unique(table) from error
-                mirror_id = save_filled(self._state, table, lsn, rows)
+                mirror_id = save_filled(self._state, table, lsn, rows, snapshot.transactions)
                 done = Filled(mirror_id, table, lsn, rows, time.monotonic() - started)
                 self._filled(self._state, done)
             reader.execute("commit")

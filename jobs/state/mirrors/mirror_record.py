@@ -29,22 +29,23 @@ TOMBSTONE_LIFETIME_S: Final = 7 * 86_400
 
 _READ: Final = b"""
 select id, schema, name, oid, columns, key, schema_id, fill_lsn, truncated_lsn, truncated_ordinal,
-       state, coalesce(reason, ''), partitioned, left_out
+       state, coalesce(reason, ''), coalesce(fill_snapshot, ''), partitioned, left_out
 from headwater.mirrors order by id
 """
 _SAVE: Final = b"""
 insert into headwater.mirrors (schema, name, oid, relation, columns, key, schema_id, fill_lsn,
                                truncated_lsn, truncated_ordinal, filled_at, state, filled_rows,
-                               partitioned, left_out)
+                               fill_snapshot, partitioned, left_out)
 values (%(schema)s, %(name)s, %(oid)s, %(relation)s, %(columns)s, %(key)s, %(schema_id)s,
-        %(fill_lsn)s, null, null, now(), 'filled', %(rows)s, %(partitioned)s,
+        %(fill_lsn)s, null, null, now(), 'filled', %(rows)s, %(fill_snapshot)s, %(partitioned)s,
         %(left_out)s)
 on conflict (schema, name) do update set
     oid = excluded.oid, relation = excluded.relation, columns = excluded.columns,
     key = excluded.key, schema_id = excluded.schema_id, fill_lsn = excluded.fill_lsn,
     truncated_lsn = null, truncated_ordinal = null, filled_at = excluded.filled_at,
     state = excluded.state, reason = null, filled_rows = excluded.filled_rows,
-    partitioned = excluded.partitioned, left_out = excluded.left_out
+    fill_snapshot = excluded.fill_snapshot, partitioned = excluded.partitioned,
+    left_out = excluded.left_out
 returning id
 """
 _SIZES: Final = b"""
@@ -61,7 +62,9 @@ order by 2
 
 class MirrorRecord(NamedTuple):
     """A row of ``headwater.mirrors``. Events below ``fill_lsn`` are in the mirror's rows; what is
-    not above ``truncated`` is gone. ``reason`` says why it is stale."""
+    not above ``truncated`` is gone. ``reason`` says why it is stale. ``fill_snapshot`` are the
+    transactions that its fill had, in the form of ``pg_current_snapshot``; "" where an earlier
+    Headwater filled it."""
 
     id: int
     table: MirrorTable
@@ -69,6 +72,7 @@ class MirrorRecord(NamedTuple):
     truncated: Position
     state: str
     reason: str
+    fill_snapshot: str = ""
 
     @property
     def is_filled(self) -> bool:
@@ -95,19 +99,25 @@ def read_mirrors(conn: Connection) -> Mapping[str, MirrorRecord]:
         former = {called: tuple(one.now.items()) for called, one in noted_enums(conn).items()}
     found = {}
     for id_, schema, name, oid, columns, key, schema_id, fill, gone, gone_n, *rest in rows:
-        state, reason, partitioned, left_out = rest
+        state, reason, snapshot, partitioned, left_out = rest
         named = tuple((column, why) for column, why in left_out)
         table = MirrorTable(schema, name, oid, schema_id, (), tuple(key), partitioned, named)
         table = with_former(with_columns(table, columns), former)
         truncated = NOWHERE if gone is None else Position(gone, gone_n)
-        found[table.label] = MirrorRecord(id_, table, fill or 0, truncated, state, reason)
+        found[table.label] = MirrorRecord(id_, table, fill or 0, truncated, state, reason, snapshot)
     return found
 
 
-def save_filled(conn: Connection, table: MirrorTable, fill_lsn: int, rows: int) -> int:
+def save_filled(
+    conn: Connection, table: MirrorTable, fill_lsn: int, rows: int, snapshot: str = ""
+) -> int:
     """Record a mirror that was filled, in the transaction that filled it; its id, which it keeps
     when it is filled anew."""
-    parameters = _parameters(table) | {"fill_lsn": fill_lsn, "rows": rows}
+    parameters = _parameters(table) | {
+        "fill_lsn": fill_lsn,
+        "rows": rows,
+        "fill_snapshot": snapshot,
+    }
     row = conn.execute(_SAVE, parameters).fetchone()
     assert row is not None, "it returns one"
     return int(row[0])

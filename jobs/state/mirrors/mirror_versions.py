@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 import pyarrow as pa
 
 from cdc.errors import RetryableError
+from cdc.events.readers.debezium import BEGUN_ANEW, OTHER_COLUMNS
 from cdc.source.postgres import Connection
 from jobs.state.batch.staging import Mirror
 from jobs.state.mirrors.ddl import follow
@@ -90,6 +91,19 @@ def follow_versions(
             if refill := _uncertain(now, versions.get(label, {}), seen[label]):
                 mark_stale(state, records[label].id, refill.reason)
                 found[label] = refill
+    return found
+
+
+def with_undescribed(
+    versions: Versions, records: Mapping[str, MirrorRecord], seen: Mapping[str, set[str]]
+) -> Versions:
+    """With those that a connector's events are of and nobody describes: what their columns are is
+    not certain (``cdc.events.readers.debezium``)."""
+    found = dict(versions)
+    for label in seen.keys() & records.keys():
+        key, known = records[label].table.key, found.get(label, {})
+        other = [id_ for id_ in seen[label] if id_.startswith((BEGUN_ANEW, OTHER_COLUMNS))]
+        found[label] = {**known, **{id_: SentVersion(id_, 0, (), key, 0) for id_ in other}}
     return found
 
 

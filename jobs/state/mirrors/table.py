@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Final
 
+from cdc.events.readers.columns import ColumnKind
 from cdc.lsn import Position
 from cdc.protocol.relation import TypeInfo
 from cdc.source.postgres import identifier
@@ -88,6 +89,19 @@ class MirrorColumn:
         collate = f" collate {self.collation}" if self.collation else ""
         computed = f" generated always as ({self.generated}) stored" if self.generated else ""
         return f"{self.quoted} {self.sql}{collate}{computed}"
+
+
+def column_kind(column: MirrorColumn) -> ColumnKind:
+    """What decides how events write a column's values."""
+    element = column.type.element
+    return ColumnKind(
+        column.type.base,
+        column.type.kind,
+        column.typmod,
+        element.base if element else None,
+        column.treatment,
+        element_typmod=element.typmod if element else -1,
+    )
 
 
 @dataclass(frozen=True, slots=True)

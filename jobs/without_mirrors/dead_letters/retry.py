@@ -133,7 +133,7 @@ def _applied(
         ends = {one.partition: one.offset for one in sorted(chosen, key=lambda one: one.offset)}
         with Broker(config.kafka.bootstrap_servers, config.kafka) as broker:
             beginning = live.state.beginning()
-            records = read_before(spark, config.kafka, broker, topic, beginning, ends)
+            records = read_before(spark, config, broker, topic, beginning, ends)
         return without(records, set(), letters.open.keys() | letters.settled)
 
     every = bool(definition.history)

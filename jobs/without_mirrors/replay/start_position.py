@@ -11,9 +11,8 @@ from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from typing import Final, Literal, NamedTuple, TypeAlias
 
-import orjson
-
 from cdc.errors import LogError, UsageError
+from cdc.events.readers.records import payload
 from cdc.kafka.broker import Broker, Offsets, Record
 from cdc.lsn import Position, format_lsn, parse_lsn
 
@@ -160,7 +159,7 @@ def _position(record: Record) -> Position | None:
     if record.value is None:
         return None
     try:
-        source = orjson.loads(record.value)["source"]
+        source = payload(record.value)["source"]
         return Position(int(source["commit_lsn"]), int(source["ordinal"]))
     except (ValueError, KeyError, TypeError):
         return None

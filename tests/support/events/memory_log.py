@@ -15,6 +15,7 @@ class LogInMemory(Broker):
     """Topics of one partition. ``applied`` is what the group of every view has committed."""
 
     def __init__(self, source: str, *tables: str) -> None:
+        super().__init__("nowhere:1")  # connected to by no call
         self.source, self._progress = source, progress_topic(source)
         self.records: dict[str, list[tuple[bytes, bytes | None]]] = {
             table_topic(source, "public", table): [] for table in tables

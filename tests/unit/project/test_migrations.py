@@ -26,6 +26,7 @@ STATE = (
     "4849af1b500668e0",  # 0006 histories
     "9ba60e0eb0e3ba86",  # 0007 groups
     "7277d9ed53c89726",  # 0008 topic_ids
+    "21e40cf7ad0bdb0e",  # 0009 fill_snapshots
 )
 """The beginning of each one's checksum. A new migration gets a new line; no line changes."""
 

@@ -198,7 +198,7 @@ def test_a_batch_has_no_more_records_than_the_configuration_allows(
     write(log, *range(50))
     config = configured(log, tmp_path)
     apply = config.apply.model_copy(update={"max_offsets_per_trigger": 20})
-    stream = stream_of(spark, config.model_copy(update={"apply": apply}))(applied)
+    stream = stream_of(spark, config.model_copy(update={"apply": apply}), None)(applied)
     stream.start(beginning(log))
     wait_until(lambda: len(applied.rows) == 50, "50 rows")
     stream.close()

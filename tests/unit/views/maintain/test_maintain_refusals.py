@@ -186,3 +186,14 @@ def test_two_numbers_that_are_each_written_in_one_way_are_written_in_two() -> No
         "select round(total, 2) from orders where round(total, 2) > 0"
     )
     assert plan_view("v", sql, ["k"], TABLES).number_forms == {"k": ""}
+
+
+@pytest.mark.parametrize(
+    "sql", ["select id, span from t", "select * from t", "select id from t where span > '1 h'"]
+)
+def test_a_column_that_events_do_not_have_exactly_is_not_read(sql: str) -> None:
+    columns = MirrorColumn("id", "bigint"), MirrorColumn("span", "interval", lost="months are lost")
+    table = MirrorTable("public", "t", columns, ("id",))
+    with pytest.raises(ViewError, match=r"reads span of public\.t, .* exactly: months are lost"):
+        plan_view("v", sql, ["id"], {"public.t": table})
+    plan_view("v", "select id from t", ["id"], {"public.t": table})

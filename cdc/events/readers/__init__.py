@@ -1,0 +1,1 @@
+"""Events in other forms than the default one, brought into the default form. Pure."""

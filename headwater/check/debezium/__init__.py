@@ -1,0 +1,1 @@
+"""Checks where a connector of Debezium fills the topics."""

@@ -1,0 +1,184 @@
+"""Events in each form of ``[events]`` are read back as the default form has them."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from cdc.events.codes import PLACEHOLDER
+from cdc.events.form import DEBEZIUM, OURS, Form
+from cdc.events.readers.columns import ColumnKind, loss, may_be_null
+from cdc.events.readers.records import UNREADABLE, RecordReader, UnknownVersionError
+from cdc.events.values.encoder import encoder
+from tests.unit.cdc.events.test_values_as_debezium import RECORDED, Recorded
+
+FORMS = {
+    "debezium": DEBEZIUM,
+    "schemas": replace(OURS, schemas=True),
+    "adaptive": replace(OURS, times="adaptive"),
+    "adaptive_time_microseconds": replace(OURS, times="adaptive_time_microseconds"),
+    "connect": replace(OURS, times="connect"),
+    "microseconds": replace(OURS, times="microseconds"),
+    "nanoseconds": replace(OURS, times="nanoseconds"),
+    "precise": replace(OURS, decimals="precise"),
+    "double": replace(OURS, decimals="double"),
+    "hex": replace(OURS, binaries="hex"),
+    "base64-url-safe": replace(OURS, binaries="base64-url-safe"),
+    "bytes": replace(OURS, binaries="bytes"),
+    "numeric": replace(OURS, intervals="numeric"),
+    "map": replace(OURS, hstores="map"),
+    "placeholder": replace(OURS, placeholder="gone"),
+}
+
+
+KEY = b'{"schema":null,"payload":{"id":1}}'
+
+
+def kind_of(value: Recorded) -> ColumnKind:
+    """As ``__schemas`` tells it."""
+    element = value.type.element
+    return ColumnKind(
+        value.type.base,
+        value.type.kind,
+        value.typmod,
+        element.base if element else None,
+        element_typmod=element.typmod if element else -1,
+    )
+
+
+def encoded(value: Recorded, form: Form) -> Any:
+    encode = encoder(value.type, value.typmod, form)
+    text = value.text.encode()
+    return (text if encode is None else encode(text)).decode()
+
+
+def record(form: Form, after: str, unchanged: str = "", schema_id: str = "v") -> bytes:
+    source = f'"source":{{"commit_lsn":7,"ordinal":1,"schema_id":"{schema_id}"{unchanged}}}'
+    event = f'{{"before":null,"after":{after},{source},"op":"u"}}'
+    wrapped = f'{{"schema":{{"type":"struct","field":"payload"}},"payload":{event}}}'
+    return (wrapped if form.schemas else event).encode()
+
+
+def read(form: Form, columns: dict[str, ColumnKind], value: bytes) -> str:
+    """What the default form has as ``after``."""
+    reader = RecordReader(form, {"v": columns}.get)
+    _, found = reader.record(KEY, value)
+    assert found is not None
+    assert not found.startswith(UNREADABLE), found
+    return json.dumps(json.loads(found)["after"])
+
+
+@pytest.mark.parametrize("name", FORMS)
+def test_each_type_is_read_back_from_each_form_or_refused(name: str) -> None:
+    form = FORMS[name]
+    for value in RECORDED:
+        column = kind_of(value)
+        if loss(form, column) or (form.schemas and is_nested(value)):
+            continue  # an array's schema knows of no dimensions
+        sent = encoded(value, form)
+        if sent == "null":
+            assert column.element or may_be_null(form, column), value
+            continue
+        after = read(form, {"v": column}, record(form, f'{{"v":{sent}}}'))
+        ours = f'{{"v": {encoded(value, OURS)}}}'
+        assert meaning(after, column) == meaning(ours, column), (value, sent)
+
+
+def meaning(document: str, column: ColumnKind) -> str:
+    """A float may be written with a point or without one."""
+    is_float = (column.element or column.base).startswith("float")
+    return repr(json.loads(document, parse_int=float if is_float else int))
+
+
+def is_nested(value: Recorded) -> bool:
+    return value.type.element is not None and (value.text[:2] == "{{" or value.text[:1] == "[")
+
+
+NUMERIC_10_2 = (10 << 16 | 2) + 4
+LOSSES = [
+    (replace(OURS, intervals="numeric"), ColumnKind("interval"), "months"),
+    (replace(OURS, decimals="precise"), ColumnKind("numeric"), "closing zeros"),
+    (replace(OURS, decimals="precise"), ColumnKind("numeric", typmod=NUMERIC_10_2), ""),
+    (replace(OURS, decimals="double"), ColumnKind("numeric"), ""),
+    (replace(OURS, times="connect"), ColumnKind("timestamp"), "milliseconds"),
+    (replace(OURS, times="connect"), ColumnKind("timestamp", typmod=3), ""),
+    (replace(OURS, times="connect"), ColumnKind("time", typmod=4), "milliseconds"),
+    (replace(OURS, times="connect"), ColumnKind("timestamptz"), ""),
+    (replace(OURS, times="nanoseconds"), ColumnKind("timestamp"), "1677"),
+    (replace(OURS, times="nanoseconds"), ColumnKind("time"), ""),
+    (DEBEZIUM, ColumnKind("array", "array", element="interval"), "months"),
+    (DEBEZIUM, ColumnKind("text", treatment="mask"), ""),
+    (OURS, ColumnKind("interval"), ""),
+]
+
+
+@pytest.mark.parametrize(("form", "column", "reason"), LOSSES)
+def test_a_form_tells_for_which_columns_it_loses(
+    form: Form, column: ColumnKind, reason: str
+) -> None:
+    found = loss(form, column)
+    assert reason in found
+    assert bool(found) == bool(reason)
+
+
+def test_a_value_that_was_left_out_has_the_placeholder_of_the_default_form() -> None:
+    columns = {"v": ColumnKind("text"), "b": ColumnKind("bytea"), "k": ColumnKind("text")}
+    after = '{"v":"gone","b":"Z29uZQ==","k":"gone"}'
+    value = record(replace(DEBEZIUM, placeholder="gone"), after, ',"unchanged":["v","b"]')
+    found = json.loads(read(replace(DEBEZIUM, placeholder="gone"), columns, value))
+    assert found == {"v": PLACEHOLDER, "b": PLACEHOLDER, "k": "gone"}
+
+
+def test_a_key_is_read_as_its_row_is() -> None:
+    reader = RecordReader(DEBEZIUM, {"v": {"d": ColumnKind("date")}}.get)
+    value = record(DEBEZIUM, '{"d":19782}')
+    key, _ = reader.record(b'{"schema":{},"payload":{"d":19782}}', value)
+    assert key == b'{"d":"2024-02-29Z"}'
+    assert reader.key(b'{"d":19782}', "v") == key
+    with pytest.raises(ValueError, match="not of its table"):
+        reader.key(b'{"d":"x"}', "v")
+
+
+def test_a_tombstone_and_a_truncate_are_read() -> None:
+    reader = RecordReader(DEBEZIUM, {"v": {"d": ColumnKind("date")}}.get)
+    assert reader.record(b"k", None) == (b"k", None)
+    key, value = reader.record(None, record(DEBEZIUM, "null"))
+    assert key is None
+    assert json.loads(value or b"")["after"] is None
+
+
+UNREAD = [
+    b"no json",
+    b'{"schema":{},"payload":null}',
+    b'{"op":"c"}',
+    record(DEBEZIUM, '{"d":"2024-02-29Z"}'),
+    record(DEBEZIUM, '{"d":true}'),
+    record(DEBEZIUM, '{"d":1,"n":"no base64"}'),
+    record(DEBEZIUM, '{"d":1,"n":null}'),
+]
+
+
+@pytest.mark.parametrize("value", UNREAD)
+def test_what_is_not_of_the_form_is_never_taken_for_an_event(value: bytes) -> None:
+    """The last one: NULL in a column that has none stands for a value that the form lacks."""
+    numeric = ColumnKind("numeric", typmod=NUMERIC_10_2, nullable=False)
+    reader = RecordReader(DEBEZIUM, {"v": {"d": ColumnKind("date"), "n": numeric}}.get)
+    assert reader.record(b'{"d":1}', value) == (b'{"d":1}', UNREADABLE + value)
+
+
+def test_an_event_of_a_version_that_is_not_described_is_told_apart() -> None:
+    with pytest.raises(UnknownVersionError) as told:
+        RecordReader(DEBEZIUM, lambda _: None).record(None, record(DEBEZIUM, "null"))
+    assert told.value.schema_id == "v"
+
+
+def test_numbers_keep_their_digits() -> None:
+    columns = {"f": ColumnKind("float8"), "n": ColumnKind("numeric"), "i": ColumnKind("int8")}
+    form = replace(OURS, decimals="double")
+    after = '{"f":-0,"n":123456789012345678901234567890.10,"i":9223372036854775807}'
+    _, found = RecordReader(form, {"v": columns}.get).record(None, record(form, after))
+    wanted = b'"after":{"f":-0.0,"n":"123456789012345678901234567890.10","i":9223372036854775807}'
+    assert wanted in (found or b"")
