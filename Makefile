@@ -67,12 +67,12 @@ check: lint
 	$(BIN)/pytest --pure --numprocesses 2 --quiet tests/unit tests/simulation
 
 test: lint
-	@stack/test_tools.sh $(VENV) s3
+	@stack/test_tools.sh $(VENV) suite
 	$(BIN)/pytest $(LANES)
 
 # What is exhaustive: CONTRIBUTING.md.
 exhaustive: lint
-	@stack/test_tools.sh $(VENV) s3
+	@stack/test_tools.sh $(VENV) suite
 	$(BIN)/pytest --exhaustive $(LANES)
 
 clean:

@@ -20,8 +20,9 @@ from typing import Any, Final
 from urllib.parse import quote, urlsplit
 
 from cdc.errors import StackError
+from jobs.spark.jars import jars
 from stack import process
-from stack.jvm import java_command
+from stack.jvm import class_path_command
 from stack.ports import HOST, free_port
 from stack.server import tail, without
 
@@ -83,6 +84,15 @@ class Worker:
             "database.dbname": source.path.removeprefix("/"),
             **settings,
         }
+        with self.configured(name, config):
+            yield
+
+    @contextmanager
+    def configured(self, name: str, config: Mapping[str, str | None]) -> Iterator[None]:
+        """A connector of any class. Taken away at the end.
+
+        Raises ``StackError`` when the worker refuses it.
+        """
         path = f"/connectors/{quote(name)}"
         self._ask("PUT", f"{path}/config", config)
         try:
@@ -94,12 +104,12 @@ class Worker:
     def check(self, name: str) -> None:
         """Raise ``StackError`` when the worker has ended or the connector has failed."""
         if not process.alive(self.process):
-            raise StackError(f"Debezium ended; see {self.log}, which ends:\n{tail(self.log, 0)}")
+            raise StackError(f"Kafka Connect ended; see {self.log}:\n{tail(self.log, 0)}")
         status = self._ask("GET", f"/connectors/{quote(name)}/status")
         for part in (status["connector"], *status["tasks"]):
             if part["state"] == "FAILED":
                 reason = part.get("trace", "").partition("\n")[0]
-                raise StackError(f"Debezium's connector {name} failed: {reason}; see {self.log}")
+                raise StackError(f"the connector {name} failed: {reason}; see {self.log}")
 
     def _ask(self, method: str, path: str, body: object = None) -> Any:
         connection = HTTPConnection(HOST, self.port, timeout=_REQUEST_TIMEOUT_S)
@@ -118,8 +128,13 @@ class Worker:
 
 
 @contextmanager
-def worker(bootstrap: str, directory: Path, heap: Sequence[str]) -> Iterator[Worker]:
-    """Kafka Connect with files in ``directory`` and JVM options ``heap``; killed at the end."""
+def worker(
+    bootstrap: str, directory: Path, heap: Sequence[str], class_path: Sequence[Path] = ()
+) -> Iterator[Worker]:
+    """Kafka Connect with files in ``directory`` and JVM options ``heap``; killed at the end.
+
+    ``class_path``: instead of the jars of Debezium's source.
+    """
     directory.mkdir(parents=True, exist_ok=True)
     (directory / "offsets").unlink(missing_ok=True)  # of an earlier worker
     port = free_port(set())
@@ -131,7 +146,7 @@ def worker(bootstrap: str, directory: Path, heap: Sequence[str]) -> Iterator[Wor
     }
     settings = directory / "worker.properties"
     settings.write_text("".join(f"{name}={value}\n" for name, value in properties.items()))
-    command = java_command(directory, "debezium", heap)
+    command = class_path_command(directory, heap, class_path or jars("debezium"))
     command += ["org.apache.kafka.connect.cli.ConnectStandalone", str(settings)]
     log = directory / "debezium.log"
     running = process.spawn(command, log, directory, without(os.environ, _ENVIRON))

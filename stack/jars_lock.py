@@ -6,6 +6,8 @@ is the affair of the machine that fetches them.
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from jobs.spark.jars import LOCK, cache_directory, sha256
@@ -112,10 +114,9 @@ EXACT = {
 }
 
 
-def coordinates(set_name: str, context: MavenContext) -> set[str]:
-    """Every ``group:artifact:version`` of a set, its roots included."""
-    roots = WHOLE.get(set_name, [])
-    found = {*roots, *EXACT.get(set_name, [])}
+def coordinates(roots: Sequence[str], exact: Sequence[str], context: MavenContext) -> set[str]:
+    """Every ``group:artifact:version`` of a set: its roots, what they need, and exact files."""
+    found = {*roots, *exact}
     if roots:
         wanted = [context.create_dependency(root) for root in roots]
         _, nodes = context.resolver.get_dependency_list(wanted)
@@ -132,17 +133,25 @@ def digest(coordinate: str, context: MavenContext) -> str:
     return sha256(context.project(group, artifact).at_version(version).artifact().resolve())
 
 
-def main() -> None:
-    """Write the lock file beside this module."""
+def write(
+    lock: Path,
+    whole: Mapping[str, Sequence[str]],
+    exact: Mapping[str, Sequence[str]],
+    without: Collection[str] = (),
+) -> None:
+    """A lock file of sets that are resolved (``whole``) and listed (``exact``); ``without`` are
+    ``group:artifact`` that are never needed."""
     from jgo.maven import MavenContext
 
     context = MavenContext(repo_cache=cache_directory() / "maven", timeout=60)
     sections = []
-    for name in dict.fromkeys([*WHOLE, *EXACT]):
-        lines = [f'"{item}" = "{digest(item, context)}"' for item in coordinates(name, context)]
+    for name in dict.fromkeys([*whole, *exact]):
+        items = coordinates(whole.get(name, []), exact.get(name, []), context)
+        needed = [item for item in items if item.rpartition(":")[0] not in without]
+        lines = [f'"{item}" = "{digest(item, context)}"' for item in needed]
         sections.append("\n".join([f"[{name}]", *sorted(lines)]))
-    LOCK.write_text("\n\n".join(sections) + "\n", encoding="utf-8")
+    lock.write_text("\n\n".join(sections) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":
-    main()
+    write(LOCK, WHOLE, EXACT)

@@ -28,6 +28,13 @@ def java_command(
     directory: Path, set_name: str, options: Sequence[str], more: Sequence[Path] = ()
 ) -> list[str]:
     """``java`` with memory options, logging to stdout and the class path of a set of jars."""
+    return class_path_command(directory, options, [*more, *jars(set_name)])
+
+
+def class_path_command(
+    directory: Path, options: Sequence[str], class_path: Sequence[Path]
+) -> list[str]:
+    """The same with any class path."""
     logging = directory / "log4j2.properties"
     logging.write_text(_LOGGING, encoding="utf-8")
     return [
@@ -36,5 +43,5 @@ def java_command(
         f"-Dlog4j2.configurationFile={logging}",
         "-Dlog4j2.disable.jmx=true",
         "-cp",
-        ":".join(str(path) for path in [*more, *jars(set_name)]),
+        ":".join(str(path) for path in class_path),
     ]

@@ -1,28 +1,21 @@
 """OpenSearch 2.19: one node, from the published jars.
 
-The jars have no way to start a node, so ``OsNode.java`` is compiled once into the cache, by a
-compiler that is itself a jar: a Java runtime is enough.
+The jars have no way to start a node, so ``OsNode.java`` does.
 """
 
 from __future__ import annotations
 
-import hashlib
 import os
-import shutil
-import subprocess
-import tempfile
 from pathlib import Path
 
-from cdc.errors import StackError
-from jobs.spark.jars import LOCK, cache_directory, jars
-from jobs.spark.java import find_java
+from jobs.spark.jars import LOCK, jars
+from stack.java_source import compiled
 from stack.jvm import FAST_START, JVM_OPTIONS, java_command
 from stack.ports import HOST
 from stack.server import Launch, Place, Traits, ask, without
 
 _SOURCE = Path(__file__).with_name("OsNode.java")
 _HEAP = ("-Xms256m", "-Xmx512m")
-_COMPILE_TIMEOUT_S = 120
 
 PLUGINS = (
     "org.opensearch.transport.Netty4Plugin",
@@ -62,7 +55,8 @@ class OpenSearch:
         (place.directory / "config").mkdir(parents=True, exist_ok=True)
         given = dict(place.settings)
         options = given.pop(JVM_OPTIONS, FAST_START).split()
-        java = java_command(place.directory, "opensearch", [*_HEAP, *options], [_compiled()])
+        node = compiled("opensearch-node", _SOURCE, jars("opensearch"), LOCK)
+        java = java_command(place.directory, "opensearch", [*_HEAP, *options], [node])
         settings = {
             **SETTINGS,
             **given,
@@ -82,31 +76,3 @@ class OpenSearch:
 
     def address(self, place: Place) -> str:
         return f"http://{HOST}:{place.ports['main']}"
-
-
-def _compiled() -> Path:
-    """The folder that holds ``OsNode.class``, compiled against the jars of the lock file."""
-    key = hashlib.sha256(_SOURCE.read_bytes() + LOCK.read_bytes()).hexdigest()[:16]
-    target = cache_directory() / f"opensearch-node-{key}"
-    if target.is_dir():
-        return target
-    libraries = ":".join(str(path) for path in jars("opensearch"))
-    with tempfile.TemporaryDirectory(dir=cache_directory(), prefix=".compile-") as scratch:
-        out = Path(scratch) / "classes"
-        compiler = [str(find_java()), "-jar", str(jars("compiler")[0]), "-17", "-nowarn"]
-        done = subprocess.run(
-            [*compiler, "-proc:none", "-cp", libraries, "-d", str(out), str(_SOURCE)],
-            capture_output=True,
-            text=True,
-            timeout=_COMPILE_TIMEOUT_S,
-            check=False,
-        )
-        if done.returncode != 0:
-            raise StackError(f"opensearch: {_SOURCE.name} does not compile: {done.stderr[-500:]}")
-        try:
-            out.rename(target)
-        except OSError:
-            if not target.is_dir():  # else another command was faster
-                raise
-            shutil.rmtree(out)
-    return target

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# What tests ask beside the environment: Prometheus, libfaketime, systemd-analyze, and an S3 server.
-# Usage: stack/test_tools.sh VENV [s3]. Safe to repeat; what is there is kept. Tests name what is
+# What tests ask beside the environment: Prometheus, libfaketime, systemd-analyze, and for
+# the suite an S3 server and Pathway.
+# Usage: stack/test_tools.sh VENV [suite]. Safe to repeat; what is there is kept. Tests name what is
 # missing.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -68,6 +69,17 @@ build_s3_server() {
     return $done
 }
 
+# A consumer of Debezium's events that tests run, whose packages are of other versions than ours.
+make_pathway() {
+    local tools="$cache/pathway" lock=tests/support/consumers/pathway.lock
+    cmp -s "$lock" "$tools/lock" && return
+    echo "making an environment with Pathway for the tests"
+    "$venv/bin/python" -m venv --clear "$tools" &&
+        "$tools/bin/python" -m pip install --quiet --disable-pip-version-check --no-deps \
+            --require-hashes -r "$lock" &&
+        cp "$lock" "$tools/lock"
+}
+
 # For systemd-analyze; without systemd-sysv it starts nothing.
 install_systemd() {
     command -v systemd-analyze >/dev/null && return
@@ -83,7 +95,9 @@ on_path prometheus promtool amtool ||
     echo "warning: no prometheus, promtool and amtool: tests of alarms need them (Debian, Ubuntu: apt-get install prometheus prometheus-alertmanager)" >&2
 unpack faketime libfaketime.so.1 libfaketime ||
     echo "warning: no libfaketime: the test of clocks that differ needs it" >&2
-[ "${2:-}" != s3 ] || build_s3_server ||
+[ "${2:-}" != suite ] || build_s3_server ||
     echo "warning: no versitygw: tests of Delta in S3 need it" >&2
+[ "${2:-}" != suite ] || make_pathway ||
+    echo "warning: no Pathway: the test of it as a consumer needs it" >&2
 install_systemd ||
     echo "warning: no systemd-analyze: tests of the systemd units are skipped (Debian, Ubuntu: apt-get install systemd)" >&2

@@ -66,12 +66,12 @@ def locked(set_name: str, lock: Path = LOCK) -> tuple[Jar, ...]:
     return tuple(Jar(coordinate, digest) for coordinate, digest in sets[set_name].items())
 
 
-def jars(set_name: str, advance: Advance | None = None) -> list[Path]:
+def jars(set_name: str, advance: Advance | None = None, lock: Path = LOCK) -> list[Path]:
     """The files of a set, downloaded if the cache does not have them yet.
 
     Raises ``StackError`` when a file cannot be had or is not the one that was pinned.
     """
-    wanted = locked(set_name)
+    wanted = locked(set_name, lock)
     cache = cache_directory() / "jars"
     missing = [jar for jar in wanted if not (cache / jar.path).is_file()]
     if missing:

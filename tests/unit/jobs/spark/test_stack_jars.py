@@ -11,6 +11,7 @@ import pytest
 from cdc.errors import StackError
 from jobs.spark import jars as module
 from jobs.spark.jars import LOCK, Jar, jars, locked
+from tests.support.consumers.consumer_jars import LOCK as CONSUMERS
 
 RIGHT = b"the whole file"
 JAR = Jar("org.example:thing:1.0", hashlib.sha256(RIGHT).hexdigest())
@@ -21,7 +22,7 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """An empty cache, and a lock file with a set of one jar."""
     lock = tmp_path / "jars.lock"
     lock.write_text(f'[one]\n"{JAR.coordinate}" = "{JAR.sha256}"\n')
-    monkeypatch.setattr(module, "locked", lambda name: locked(name, lock))
+    monkeypatch.setattr(module, "locked", lambda name, _lock: locked(name, lock))
     monkeypatch.setenv("HEADWATER_CACHE", str(tmp_path / "cache"))
     (tmp_path / "cache" / "jars").mkdir(parents=True)
     return tmp_path / "cache" / "jars"
@@ -44,9 +45,16 @@ def registry(monkeypatch: pytest.MonkeyPatch, *answers: bytes | Exception) -> li
     return asked
 
 
-@pytest.mark.parametrize("name", ["kafka", "opensearch", "spark", "compiler"])
-def test_every_set_is_pinned_by_exact_version_and_checksum(name: str) -> None:
-    for jar in locked(name):
+@pytest.mark.parametrize(
+    ("lock", "name"),
+    [
+        *((LOCK, name) for name in ("kafka", "opensearch", "spark", "compiler")),
+        (CONSUMERS, "connect"),
+        (CONSUMERS, "flink"),
+    ],
+)
+def test_every_set_is_pinned_by_exact_version_and_checksum(lock: Path, name: str) -> None:
+    for jar in locked(name, lock):
         assert re.fullmatch(r"[\w.-]+:[\w.-]+:[\w.-]+", jar.coordinate)
         assert not re.search(r"SNAPSHOT|LATEST|RELEASE", jar.coordinate)
         assert re.fullmatch(r"[0-9a-f]{64}", jar.sha256)
@@ -58,8 +66,9 @@ def test_a_set_holds_no_artifact_twice() -> None:
         assert len(artifacts) == len(set(artifacts))
 
 
-def test_the_lock_file_names_no_registry() -> None:
-    assert "://" not in LOCK.read_text()
+def test_the_lock_files_name_no_registry() -> None:
+    for lock in (LOCK, CONSUMERS, CONSUMERS.with_name("pathway.lock")):
+        assert "://" not in lock.read_text()
 
 
 def test_an_unknown_set_is_an_error_that_lists_the_known_ones() -> None:
