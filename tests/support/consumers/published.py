@@ -86,10 +86,10 @@ def _await_confirmed(dsn: str, slot: str) -> None:
         row = connection.execute("select pg_current_wal_insert_lsn()::text").fetchone()
         assert row is not None
         end = parse_lsn(row[0])
-        # Moves the log on, so that the last transaction is confirmed.
-        connection.execute("select pg_logical_emit_message(true, 'end', '')")
 
         def confirmed() -> bool:
+            # Moves the log on: Debezium confirms a transaction when it has seen a later one.
+            connection.execute("select pg_logical_emit_message(true, 'end', '')")
             found = connection.execute(
                 "select confirmed_flush_lsn::text from pg_replication_slots where slot_name = %s",
                 [slot],
