@@ -26,6 +26,7 @@ class LogEvent(StrEnum):
     TABLE_RENAMED = "table_renamed"
     COLUMN_NOT_CAPTURED = "column_not_captured"
     COLUMNS_REPLACED = "columns_replaced"
+    SCHEMA_REGISTERED = "schema_registered"
     SOURCE_KEY_UNUSED = "source_key_unused"
     RECORD_TOO_LARGE = "record_too_large"
     EMITTED_TO_TABLE_TOPIC = "emitted_to_table_topic"

@@ -6,6 +6,7 @@ import ssl
 from collections.abc import Mapping
 from pathlib import Path
 
+from cdc.config.registry import Registry
 from cdc.config.stores import Store
 from cdc.errors import ConfigError
 
@@ -34,6 +35,15 @@ def client_context(authorities: str, *, verified: bool = True) -> ssl.SSLContext
         context.check_hostname = False
         context.verify_mode = ssl.CERT_NONE
     return context
+
+
+def registry_problems(registry: Registry | None) -> list[str]:
+    """What is wrong with the file that ``[events.registry]`` names."""
+    try:
+        certificates(registry.ssl_ca_location if registry else "")
+    except ConfigError as error:
+        return [f"events.registry.{error}"]
+    return []
 
 
 def store_problems(stores: Mapping[str, Store]) -> list[str]:

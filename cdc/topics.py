@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterable
+from typing import Final
 
 _OUTSIDE = re.compile(r"[^A-Za-z0-9._-]")
 
@@ -104,6 +105,10 @@ def collisions(source: str, tables: Iterable[tuple[str, str]]) -> list[tuple[str
     return sorted((found[0][0], [name for _, name in found]) for found in shared)
 
 
+FRAME_BYTES: Final = 5
+"""Of a schema's id and what tells that there is one (``cdc.events.formats.framing``)."""
+
+
 def murmur2(data: bytes) -> int:
     """MurmurHash2 as Kafka's Java client computes it (seed 0x9747b28c), as an unsigned int."""
     length, m = len(data), 0x5BD1E995
@@ -120,5 +125,15 @@ def murmur2(data: bytes) -> int:
 
 
 def partition_for(key: bytes | None, partitions: int) -> int:
-    """The partition of a key, as Java producers choose it; events without a key go to 0."""
-    return 0 if key is None else (murmur2(key) & 0x7FFFFFFF) % partitions
+    """The partition of a key, as Java producers choose it; events without a key go to 0.
+
+    Of a key with a schema's id in front, the partition of what follows: a table that changes gets
+    another id, and its keys must not go on in other partitions, out of their order.
+    """
+    bare = unframed(key)
+    return 0 if bare is None else (murmur2(bare) & 0x7FFFFFFF) % partitions
+
+
+def unframed(key: bytes | None) -> bytes | None:
+    """A key without the schema's id that it may begin with."""
+    return key if key is None or key[:1] != b"\0" else key[FRAME_BYTES:]

@@ -11,9 +11,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
+from cdc.columnar.formats.snapshot import PackedSnapshotEncoder, snapshot_encoder
 from cdc.columnar.snapshot import SnapshotEncoder
 from cdc.events.codes import TRUNCATE, quoted
 from cdc.events.envelope import ChangeEncoder, SourceContext, Transaction, clock
+from cdc.events.formats.packing import table_packing
 from cdc.events.records import schema_record
 from cdc.kafka.bulk_producer import BulkProducer
 from cdc.lsn import Position
@@ -30,7 +32,7 @@ class _Held(NamedTuple):
     """A row that waits to be known as the last of its table, or not."""
 
     topic: str
-    encoder: SnapshotEncoder
+    encoder: SnapshotEncoder | PackedSnapshotEncoder
     key: bytes | None
     value: bytes
     timestamp_ms: int
@@ -59,7 +61,7 @@ class SnapshotPublisher:
         self._context = context
         self._lsn = lsn
         self._topic = ""
-        self._encoder: SnapshotEncoder | None = None
+        self._encoder: SnapshotEncoder | PackedSnapshotEncoder | None = None
         self._timestamp_ms = 0
         self._next_marker = "first"
         self._held: _Held | None = None
@@ -67,7 +69,7 @@ class SnapshotPublisher:
     def start_table(self, relation: Relation, topic: str, now_us: int) -> None:
         """The rows that follow are this table's. Its description goes to ``__schemas`` first."""
         self._topic = topic
-        self._encoder = SnapshotEncoder(relation, self._context, self._lsn, now_us)
+        self._encoder = snapshot_encoder(relation, self._context, self._lsn, now_us)
         self._timestamp_ms = now_us // 1000
         if self._next_marker != "first":
             self._next_marker = "first_in_data_collection"
@@ -97,13 +99,17 @@ class SnapshotPublisher:
         aligned, and the snapshot's rows at ``(L, 0)`` are higher. Where truncates are skipped there
         is none: consumers that take none keep such rows until they are emptied.
         """
-        if TRUNCATE in self._context.form.skipped:
+        form = self._context.form
+        if TRUNCATE in form.skipped:
             return
         encoder = ChangeEncoder(relation, self._context)
         encoder.begin(Transaction(self._lsn - 1, now_us, None, None))
         value = encoder.value(
             b"null", b"null", quoted(TRUNCATE), self._lsn - 1, _CLEARING_ORDINAL, clock(now_us)
         )
+        packing = table_packing(relation, self._context.name, form, self._context.registry)
+        if packing is not None:
+            value = packing.value(value)
         for partition in range(partitions):
             self._producer.send(topic, [None], [value], now_us // 1000, partition)
 

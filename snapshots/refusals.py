@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from types import MappingProxyType
 from typing import Final
 
@@ -218,6 +219,8 @@ def begun_form(config: Config, found: Standing, mark: Mark) -> Form:
             way_out,
         )
     try:
-        return config.events.form.as_recorded(recorded)
+        form = config.events.form.as_recorded(recorded)
     except ValueError as error:
         raise SourceError(f"snapshot {found.id}: {error}", way_out) from None
+    # Topics of their own, which nobody else reads, have no subjects in a registry.
+    return form if found.joining else replace(form, format="json")

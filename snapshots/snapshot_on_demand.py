@@ -29,6 +29,7 @@ from cdc.kafka.broker import Broker, TopicSpec
 from cdc.kafka.bulk_producer import BulkProducer
 from cdc.kafka.marks import own_mark, refuse_other_form
 from cdc.kafka.topology import dead_letters_specs, event_settings
+from cdc.registry.schemas import registry_of
 from cdc.source.catalog import captured_tables
 from cdc.source.postgres import Connection, connect
 from cdc.source.selection import Table
@@ -216,7 +217,7 @@ def _run(config: Config, conn: Connection, found: Standing, observer: Observer) 
     here = identify(conn)
     with Broker(kafka.bootstrap_servers, kafka) as broker:
         mark = own_mark(broker, source.name, here)
-        form = begun_form(config, found, mark)
+        form, registry = begun_form(config, found, mark), registry_of(config)
         broker.create_topics([*specs, *dead_letters_specs(config)])
         partitions = broker.partitions(names)
         ends = {topic: sum(of.values()) for topic, of in broker.end_offsets(names).items()}
@@ -224,7 +225,7 @@ def _run(config: Config, conn: Connection, found: Standing, observer: Observer) 
     job = Job(
         source=source,
         kafka=kafka,
-        context=SourceContext(version("headwater"), source.name, here.database, form),
+        context=SourceContext(version("headwater"), source.name, here.database, form, registry),
         tables=lambda: captured_tables(conn, chosen),
         topic_of=topic_of,
         slot=lambda: create_slot(

@@ -6,9 +6,15 @@ from cdc.errors import ViewError
 from cdc.events.form import Form
 
 
-def refuse_skipped(form: Form) -> None:
-    """Raise ``ViewError`` where changes are not published: a view would go on without them, and
-    nothing would tell."""
+def refuse_unread(form: Form) -> None:
+    """Raise ``ViewError`` for a format that views do not read, and where changes are not published:
+    a view would go on without them, and nothing would tell."""
+    if form.registered:
+        raise ViewError(
+            f'views read JSON, and [events] has format = "{form.format}"',
+            "remove [views]; or remove format and [events.registry], and give the source another "
+            "source.name",
+        )
     if not form.skipped:
         return
     codes = ",".join(sorted(form.skipped))

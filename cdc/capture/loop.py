@@ -37,6 +37,7 @@ from cdc.log_events import LogEvent
 from cdc.lsn import Position, format_lsn
 from cdc.protocol.messages import RelationMessage, Values
 from cdc.protocol.relation import Relation
+from cdc.registry.schemas import registry_of, values_of
 from cdc.source.bounded_query import asking
 from cdc.source.columns.treated_columns import StreamColumns
 from cdc.source.relation_completion import Describer
@@ -72,14 +73,16 @@ class Capture:
         self._config = config
         self._source = config.source
         self._broker = Broker(config.kafka.bootstrap_servers, config.kafka)
+        registry = registry_of(config)
+        self._read = values_of(registry)
         # Early, so that what cannot work is refused at once.
         try:
-            start = begin(config, self._broker)
+            start = begin(config, self._broker, self._read)
         except HeadwaterError:
             self._broker.close()
             raise
-        here = self._identity = start.identity
-        self._context = SourceContext(version, self._source.name, here.database, config.events.form)
+        here, form = start.identity, config.events.form
+        self._context = SourceContext(version, self._source.name, here.database, form, registry)
         self._way = Way(Progress(start.mark.confirmed), Position(0, 0))
         self._held: KafkaReplay | None = None
         self._producer = Producer(
@@ -89,10 +92,9 @@ class Capture:
             config.kafka,
         )
         self._guard = Guard(config, start.mark.heartbeat_ms)
-        pulse = self._guard.pulse
-        self._recorder = MarkWriter(config, start.identity, self._producer, pulse)
+        self._recorder = MarkWriter(config, here, self._producer, self._guard.pulse)
         self._reconnect = Reconnect(config.capture.reconnect_s, config.capture.silence_s)
-        self._topics = Topics(config, self._broker, self._producer, self._record_topics)
+        self._topics = Topics(config, self._broker, self._producer, self._record_topics, registry)
         self._columns = StreamColumns(self._source)
         self._describer = Describer(
             self._source.dsn,
@@ -232,13 +234,13 @@ class Capture:
         """Read what Kafka holds, now that the slot is ours: until then the capture before this
         one may have published more, and it would be published again."""
         with asking(self._source.dsn) as conn:
-            start = reconcile(self._config, conn, self._broker)
+            start = reconcile(self._config, conn, self._broker, self._read)
             self._columns.begin(conn)
         searched_from = start.mark.searched_from
         starts = self._broker.beginning_offsets(sorted(start.ends))
         if records := unbounded(searched_from, starts, start.ends):
             log.info(LogEvent.TOPICS_SCANNED, records=records)
-        tails = read_tails(self._broker, sorted(start.ends), searched_from)
+        tails = read_tails(self._broker, sorted(start.ends), searched_from, self._read)
         self._way.progress = Progress(start.mark.confirmed)
         self._recorder.identity = start.identity
         self._recorder.turn = start.turn
@@ -255,9 +257,8 @@ class Capture:
 
     def _replay(self, held: KafkaReplay) -> Replay:
         """What the session has to leave out."""
-        if self._way.published > Position(0, 0):
-            return SessionReplay(self._way.published, held)
-        return held
+        published = self._way.published
+        return SessionReplay(published, held) if published > Position(0, 0) else held
 
     def _kept_alive(self) -> None:
         """Feedback must not wait for what takes its time."""

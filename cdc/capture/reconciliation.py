@@ -11,6 +11,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from types import MappingProxyType
 from typing import NamedTuple
 
+import orjson
 import structlog
 
 from cdc.config import Config
@@ -18,7 +19,7 @@ from cdc.errors import HeadwaterError, LogError, SourceError
 from cdc.events.marks import Mark
 from cdc.kafka.broker import Broker
 from cdc.kafka.marks import newest_mark, refuse_other_database, refuse_other_form, uninitialised
-from cdc.kafka.partition_ends import read_tails
+from cdc.kafka.partition_ends import Read, read_tails
 from cdc.log_events import LogEvent
 from cdc.lsn import format_lsn, parse_lsn
 from cdc.source.bounded_query import asking
@@ -52,11 +53,11 @@ class Start(NamedTuple):
     topic_ids: Mapping[str, str] = MappingProxyType({})
 
 
-def begin(config: Config, broker: Broker) -> Start:
+def begin(config: Config, broker: Broker, read: Read = orjson.loads) -> Start:
     """``reconcile`` before anything is opened; also says which chosen tables are not captured, and
     which entries of ``source.keys`` are of none that is."""
     with asking(config.source.dsn) as conn:
-        start = reconcile(config, conn, broker)
+        start = reconcile(config, conn, broker, read)
         for table in check_publication(config, conn, start.mark):
             way_out = f"run `headwater table add {table.label}`"
             log.warning(LogEvent.TABLE_NOT_CAPTURED, table=table.label, way_out=way_out)
@@ -64,14 +65,14 @@ def begin(config: Config, broker: Broker) -> Start:
         return start
 
 
-def reconcile(config: Config, conn: Connection, broker: Broker) -> Start:
+def reconcile(config: Config, conn: Connection, broker: Broker, read: Read = orjson.loads) -> Start:
     """Compare and answer where to start; raises ``SourceError`` or ``LogError``."""
     stored = newest_mark(broker, config.source.name)
     if stored is None:
         raise uninitialised(config.source.name)
     mark = stored.mark
     refuse_other_form(config, mark.form)
-    identity = check_source(config, conn, mark, lambda: newest_event(broker, mark))
+    identity = check_source(config, conn, mark, lambda: newest_event(broker, mark, read))
     ends = broker.end_offsets(sorted(broker.partitions(sorted(mark.offsets))))
     _check_topics(mark, ends)
     ids = broker.topic_ids(sorted(ends))
@@ -79,7 +80,7 @@ def reconcile(config: Config, conn: Connection, broker: Broker) -> Start:
     return Start(mark, identity, ends, stored.next_turn, ids)
 
 
-def newest_event(broker: Broker, mark: Mark) -> int:
+def newest_event(broker: Broker, mark: Mark, read: Read = orjson.loads) -> int:
     """The commit LSN of the newest event that Kafka holds above what the mark covers, 0 if there is
     none. Topics that were deleted since are passed over."""
     ends = broker.end_offsets(sorted(broker.partitions(sorted(mark.offsets))))
@@ -87,7 +88,7 @@ def newest_event(broker: Broker, mark: Mark) -> int:
         topic: {p: min(end, mark.searched_from[topic].get(p, 0)) for p, end in of_topic.items()}
         for topic, of_topic in ends.items()
     }
-    tails = read_tails(broker, sorted(floors), floors)
+    tails = read_tails(broker, sorted(floors), floors, read)
     return max((tail.position.commit_lsn for tail in tails.values() if tail.position), default=0)
 
 

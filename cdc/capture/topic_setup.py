@@ -14,6 +14,7 @@ from cdc.capture.ddl_trigger import DdlTrigger
 from cdc.capture.other_sources import OtherSources
 from cdc.config import Config
 from cdc.events.capture_dead_letters import DeadLetters
+from cdc.events.formats.packing import Registry
 from cdc.events.transactions import Ledger
 from cdc.kafka.broker import Broker, TopicSpec
 from cdc.kafka.producer import Producer
@@ -43,6 +44,7 @@ class Topics:
         broker: Broker,
         producer: Producer,
         record: Callable[[str, dict[int, int]], None],
+        registry: Registry | None = None,
     ) -> None:
         self.partitions: dict[str, int] = {}
         self.cut_records = 0
@@ -51,6 +53,7 @@ class Topics:
         self._broker = broker
         self._producer = producer
         self._record = record
+        self._registry = registry
         self._outbox: dict[str, str | None] = {}
         self._tables: set[str] | None = None
         self._described: dict[str, str] = {}
@@ -143,7 +146,7 @@ class Topics:
         """Counts of transactions with their topic, if they are asked for."""
         if not self._config.capture.transaction_metadata:
             return None
-        ledger = Ledger(self._config.source.name, self._config.events.form)
+        ledger = Ledger(self._config.source.name, self._config.events.form, self._registry)
         self.open(ledger.topic, 1)
         return ledger
 

@@ -25,6 +25,7 @@ from cdc.events.envelope import (
     source_literals,
     text,
 )
+from cdc.events.formats.packing import Packing
 from cdc.events.rows import key_head, required_columns
 from cdc.protocol.relation import Relation
 
@@ -80,19 +81,24 @@ class Stamps:
 
     def of_rows(self, transaction: Ints) -> Stamps:
         """One element a row, or one text where all rows are of one transaction."""
-        fields = [getattr(self, name) for name in self.__slots__]
-        chosen, count = integers(transaction), len(transaction)
-        first, last = int(transaction[0]), int(transaction[-1])
-        one_each = count == last - first + 1 and bool((np.diff(transaction) == 1).all())
+        return Stamps(*picked([getattr(self, name) for name in self.__slots__], transaction))
 
-        def of(field: Piece) -> Piece:
-            if isinstance(field, bytes):
-                return field
-            if first == last:
-                return field[first].as_py()
-            return field.slice(first, count) if one_each else field.take(chosen)
 
-        return Stamps(*map(of, fields))
+def picked(fields: Sequence[Piece], transaction: Ints) -> list[Piece]:
+    """What each row has of fields with one element a transaction, ``transaction`` being its index:
+    one element a row, or one text where all rows are of one transaction."""
+    chosen, count = integers(transaction), len(transaction)
+    first, last = int(transaction[0]), int(transaction[-1])
+    one_each = count == last - first + 1 and bool((np.diff(transaction) == 1).all())
+
+    def of(field: Piece) -> Piece:
+        if isinstance(field, bytes):
+            return field
+        if first == last:
+            return field[first].as_py()
+        return field.slice(first, count) if one_each else field.take(chosen)
+
+    return list(map(of, fields))
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +134,9 @@ class TableEncoder:
         "_schema_id",
     )
 
-    def __init__(self, relation: Relation, context: SourceContext) -> None:
+    def __init__(
+        self, relation: Relation, context: SourceContext, packing: Packing | None = None
+    ) -> None:
         names, form = [column.name for column in relation.columns], context.form
         self._encode = [column_of_table(column, form) for column in relation.columns]
         self._names = [text(name) for name in names]
@@ -139,7 +147,9 @@ class TableEncoder:
         self._nothing_unchanged = nothing_unchanged(form)
         self._head, _ = event_heads(relation, context)
         self._key_head = key_head(relation, form, context.name)
-        self._end = b"}" if form.schemas else b""
+        if packing is not None:
+            self._head, self._key_head = packing.value_head, packing.key_head
+        self._end = b"}" if form.wrapped else b""
         self._required = required_columns(relation, form)
         self._required_of_old = self._required if relation.replica_identity == "f" else []
 
@@ -176,13 +186,11 @@ class TableEncoder:
     def refuses(self, rows: Rows) -> bool:
         """Whether values that were not sent have to be found first: all of a new row's, and a
         key's."""
-        unsent = _unsent(rows.columns)
-        new = any((mask & ~rows.updates).any() for mask in unsent.values())
-        return new or not unsent.keys().isdisjoint(self._key)
+        return lacks_values(rows, self._key)
 
     def _unchanged(self, columns: Sequence[Column]) -> Piece:
         """The field that names a row's unchanged columns; of few combinations each is formed."""
-        unsent = _unsent(columns)
+        unsent = unsent_columns(columns)
         if not unsent:
             return self._nothing_unchanged
         masks = np.stack(list(unsent.values()), axis=1)
@@ -212,12 +220,19 @@ class TableEncoder:
         return [piece for field in fields for piece in field]
 
 
+def lacks_values(rows: Rows, key: Sequence[int]) -> bool:
+    """See ``TableEncoder.refuses``."""
+    unsent = unsent_columns(rows.columns)
+    new = any((mask & ~rows.updates).any() for mask in unsent.values())
+    return new or not unsent.keys().isdisjoint(key)
+
+
 def _same_or_each(numbers: Ints) -> Piece:
     """One text where all numbers are the same, as with one row a transaction."""
     return b"%d" % numbers[0] if (numbers == numbers[0]).all() else decimals(numbers)
 
 
-def _unsent(columns: Sequence[Column]) -> dict[int, Mask]:
+def unsent_columns(columns: Sequence[Column]) -> dict[int, Mask]:
     """The columns of which values were not sent, with the rows that lack them."""
     return {i: c.unchanged for i, c in enumerate(columns) if c.unchanged is not None}
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
 from cdc.columnar.arrays import Ints, Mask
 from cdc.columnar.blocks import LARGEST_BYTES, Events, block
 from cdc.columnar.events import Rows, Stamps, TableEncoder, Transactions
+from cdc.columnar.formats.avro_events import AvroStamps, AvroTableEncoder
 from cdc.columnar.frames import (
     BEGIN,
     COMMIT,
@@ -36,6 +37,10 @@ MOST_BYTES: Final = 256 << 20
 """Arrow's offsets have 31 bits, and events are larger than their frames."""
 
 
+Encoder = TableEncoder | AvroTableEncoder
+"""Takes the stamps of its own format."""
+
+
 class _Stretch(NamedTuple):
     """Rows of a stretch and the transactions they are of, the first one open before it."""
 
@@ -58,7 +63,8 @@ class ColumnarFeed:
         self._partitions = partitions
         self._closing = b""
         self._placeholder = context.form.placeholder.encode()
-        self._encoders: dict[int, tuple[Relation, TableEncoder]] = {}
+        self._is_avro = context.form.format == "avro"
+        self._encoders: dict[int, tuple[Relation, Encoder]] = {}
 
     def feed(self, arrived: Arrived, now_us: int) -> None:
         """XLogData frames in order, seen at ``now_us``. Raises ``ProtocolError``."""
@@ -99,7 +105,7 @@ class ColumnarFeed:
             return []
         oids = frames.unsigned(frames.starts[stretch.rows] + HEADER + 1, 4)
         known = stretch.transactions
-        stamps = Stamps.of(known)
+        stamps = (AvroStamps if self._is_avro else Stamps).of(known)
         blocks = []
         found_oids, firsts = np.unique(oids, return_index=True)
         for oid in found_oids[np.argsort(firsts)].tolist():  # described in the order of the stream
@@ -131,7 +137,7 @@ class ColumnarFeed:
         stretch: _Stretch,
         at: Ints,
         table: Table,
-        stamps: Stamps,
+        stamps: Any,
         deletes: bool,
     ) -> Events | None:
         chosen = stretch.rows[at]
@@ -148,16 +154,20 @@ class ColumnarFeed:
             frames.unsigned(frames.starts[chosen] + 1, 8),
             stretch.ordinal[at],
         )
-        encoder = self._encoder(table.relation)
+        encoder = self._encoder(table)
         if encoder.refuses(rows):
             return None
         made = encoder.encode(rows, stamps, self._closing)
         return None if made is None else Events(at, *made)
 
-    def _encoder(self, relation: Relation) -> TableEncoder:
+    def _encoder(self, table: Table) -> Encoder:
+        relation, packing = table.relation, table.packing
         known = self._encoders.get(relation.oid)
         if known is None or known[0] is not relation:
-            known = relation, TableEncoder(relation, self._context)
+            if self._is_avro and packing is not None:
+                known = relation, AvroTableEncoder(relation, self._context, packing)
+            else:
+                known = relation, TableEncoder(relation, self._context, packing)
             self._encoders[relation.oid] = known
         return known[1]
 

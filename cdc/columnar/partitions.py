@@ -7,7 +7,8 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from cdc.columnar.arrays import data_of, offsets_of, sizes_of
+from cdc.columnar.arrays import data_of, offsets_of
+from cdc.topics import FRAME_BYTES
 
 _SEED: Final = 0x9747B28C
 _M: Final = np.uint32(0x5BD1E995)
@@ -15,15 +16,21 @@ _M: Final = np.uint32(0x5BD1E995)
 
 def partitions_for(keys: Any, partitions: int) -> npt.NDArray[np.int64]:
     """The partition of each key; ``keys`` is an Arrow array of binary without nulls."""
-    hashes = murmur2(keys) & np.uint32(0x7FFFFFFF)
+    hashes = murmur2(keys, framed=True) & np.uint32(0x7FFFFFFF)
     return hashes.astype(np.int64) % partitions
 
 
-def murmur2(keys: Any) -> npt.NDArray[np.uint32]:
-    """MurmurHash2 as Kafka's Java client computes it, of each element."""
-    starts, sizes = offsets_of(keys)[:-1], sizes_of(keys)
+def murmur2(keys: Any, *, framed: bool = False) -> npt.NDArray[np.uint32]:
+    """MurmurHash2 as Kafka's Java client computes it, of each element; ``framed``: without the
+    schema's id that it may begin with."""
+    edges = offsets_of(keys)
+    starts, ends = edges[:-1], edges[1:]
     # Four bytes more than there are, so that the last word can be read whole.
     data = np.append(data_of(keys), np.zeros(4, np.uint8))
+    if framed:
+        has_id = (data[starts] == 0) & (ends > starts)
+        starts = np.minimum(starts + FRAME_BYTES * has_id, ends)
+    sizes = ends - starts
     hashes = np.uint32(_SEED) ^ sizes.astype(np.uint32)
     words = sizes // 4
     for word in range(int(words.max(initial=0))):

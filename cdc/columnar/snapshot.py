@@ -54,7 +54,7 @@ class SnapshotEncoder:
         self._key = [names.index(name) for name in relation.key]
         self._key_names = [text(name) for name in relation.key]
         self._key_head = key_head(relation, form, context.name)
-        self._end = b"}" if form.schemas else b""
+        self._end = b"}" if form.wrapped else b""
         self._required = required_columns(relation, form)
         self._heads: dict[bool, bytes] = {}
         self._tails: dict[str, bytes] = {}
@@ -72,12 +72,19 @@ class SnapshotEncoder:
 
         Raises ``ProtocolError`` for what COPY does not write.
         """
+        return self.by_column(copied, rows) or self._one_by_one(copied, rows)
+
+    def by_column(
+        self, copied: bytes, rows: int
+    ) -> tuple[list[bytes] | list[None], list[bytes]] | None:
+        """``encode`` of rows that Arrow can hold, and that have no null in a column that the table
+        has as NOT NULL by now; None of others."""
         if len(copied) > MOST_BYTES:
-            return self._one_by_one(copied, rows)
+            return None
         columns = copied_columns(copied, rows, len(self._encode))
         cells = [encode(column) for encode, column in zip(self._encode, columns, strict=True)]
         if any(has_null(cells[i]) for i in self._required):
-            return self._one_by_one(copied, rows)
+            return None
         row = json_object(self._names, cells)
         values = texts_of(joined([self._heads[False], *row, self._tails["true"]], rows))
         if not self._key:
@@ -86,8 +93,7 @@ class SnapshotEncoder:
         return texts_of(joined([self._key_head, *key, self._end], rows)), values
 
     def _one_by_one(self, copied: bytes, rows: int) -> tuple[list[bytes] | list[None], list[bytes]]:
-        """The same without Arrow, for a block with a row that is too large for it, or has null in
-        a column that the table has as NOT NULL by now."""
+        """The same without Arrow."""
         keys, values = list[bytes](), list[bytes]()
         for row in copied_rows(copied, len(self._encode)):
             if (key := self._events.rows.key(row)) is not None:
@@ -95,6 +101,10 @@ class SnapshotEncoder:
             head = self._heads[self._events.is_relaxed(None, row)]
             values.append(b"".join((head, self._events.rows.row(row), self._tails["true"])))
         return keys or [None] * rows, values
+
+    def tail(self, marker: str) -> bytes:
+        """What follows a row in an event that is marked so."""
+        return self._tails[marker]
 
     def marked(self, value: bytes, marker: str) -> bytes:
         """The same event, marked as one of ``SNAPSHOT_MARKERS``."""

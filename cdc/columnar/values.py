@@ -177,7 +177,7 @@ def _with_nulls(json: Json, column: Column, unsent: bytes) -> Json:
 
 def _text(values: Any) -> Json | None:
     data = data_of(values)
-    if not _whole_characters(values, data) or (len(data) and data.min() < _FIRST_PRINTED):
+    if not whole_characters(values, data) or (len(data) and data.min() < _FIRST_PRINTED):
         return None
     if (data == _BACKSLASH).any():
         values = pc.replace_substring(values, "\\", "\\\\")
@@ -186,7 +186,7 @@ def _text(values: Any) -> Json | None:
     return Json(b'"', values, b'"')
 
 
-def _whole_characters(values: Any, data: Bytes) -> bool:
+def whole_characters(values: Any, data: Bytes) -> bool:
     """Whether each value is UTF-8: all together are, and none begins inside of a character."""
     if not len(data) or data.max() < _FIRST_NOT_ASCII:
         return True
@@ -214,10 +214,13 @@ def _boolean(values: Any) -> Json | None:
 
 def _float(values: Any) -> Json | None:
     """Numbers as the shortest form prints them; a look at the characters would let ``1-2`` by."""
+    return Json(b"", values) if is_finite(values) else None
+
+
+def is_finite(values: Any) -> bool:
+    """Whether all are numbers as PostgreSQL writes them, none of them infinite."""
     number = r"\A-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:e[-+][0-9]+)?\z"
-    if not pc.all(pc.match_substring_regex(values, number)).as_py():
-        return None
-    return Json(b"", values)
+    return bool(pc.all(pc.match_substring_regex(values, number)).as_py())
 
 
 def _date(values: Any) -> Json | None:

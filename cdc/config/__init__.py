@@ -38,7 +38,7 @@ from cdc.config.variables import filled
 from cdc.config.verify import Verify as Verify
 from cdc.errors import ConfigError
 from cdc.kafka.security import FILES, file_problems
-from cdc.tls import store_problems
+from cdc.tls import registry_problems, store_problems
 
 _NUMBERS = frozenset(str(number) for number in range(1, 1000))
 """Of generations: nobody builds a view more often. ``orders-2024`` may be beside ``orders``."""
@@ -195,6 +195,7 @@ def parse_config(
         raise ConfigError("\n".join(f"{name}: {problem}" for problem in problems))
     anchored = _anchor(config, base)
     problems = file_problems(anchored.kafka) + store_problems(anchored.stores)
+    problems += registry_problems(anchored.events.registry)
     if problems := problems + secret_problems(anchored.alerts):
         raise ConfigError("\n".join(f"{name}: {problem}" for problem in problems))
     return anchored
@@ -216,6 +217,16 @@ def _anchor(config: Config, base: Path) -> Config:
     kafka = config.kafka.model_copy(update={k: absolute(v) for k, v in files.items() if v})
     secret = config.alerts.secret_file
     alerts = config.alerts.model_copy(update={"secret_file": absolute(secret) if secret else ""})
+    events, registry = config.events, config.events.registry
+    if registry is not None and registry.ssl_ca_location:
+        authority = {"ssl_ca_location": absolute(registry.ssl_ca_location)}
+        events = events.model_copy(update={"registry": registry.model_copy(update=authority)})
     return config.model_copy(
-        update={"kafka": kafka, "stores": stores, "apply": apply, "alerts": alerts}
+        update={
+            "kafka": kafka,
+            "events": events,
+            "stores": stores,
+            "apply": apply,
+            "alerts": alerts,
+        }
     )

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Annotated, Any, Final, Literal
 
 from pydantic import BeforeValidator, ConfigDict, Field, field_validator, model_validator
 
+from cdc.config.dotted import flat
+from cdc.config.registry import Registry
 from cdc.config.stores import Section
 from cdc.events.codes import PLACEHOLDER
 from cdc.events.form import (
@@ -16,6 +17,7 @@ from cdc.events.form import (
     Binaries,
     Decimals,
     Form,
+    Format,
     Hstores,
     Intervals,
     Times,
@@ -36,6 +38,8 @@ class Events(Section):
 
     model_config = ConfigDict(extra="forbid", frozen=True, serialize_by_alias=True)
 
+    format: Format = "json"
+    registry: Registry | None = None
     preset: Literal["debezium"] | None = None
     """``debezium``: what a connector of Debezium without settings emits."""
     schemas: bool = False
@@ -59,7 +63,7 @@ class Events(Section):
     @classmethod
     def _names_have_dots(cls, value: Any) -> Any:
         """TOML reads ``time.precision.mode`` as a name in a table in a table."""
-        return _flat(value) if isinstance(value, dict) else value
+        return flat(value, _KNOWN) if isinstance(value, dict) else value
 
     @field_validator("placeholder")
     @classmethod
@@ -70,6 +74,25 @@ class Events(Section):
             raise ValueError("has characters that cannot be printed: choose others")
         return value
 
+    @model_validator(mode="after")
+    def _formats_have_a_registry(self) -> Events:
+        if self.format == "json":
+            if self.registry is not None:
+                raise ValueError(
+                    'registry: without effect: set format to "avro" or "json-schema", or remove it'
+                )
+            return self
+        if self.registry is None:
+            raise ValueError(
+                f'registry: is missing: format "{self.format}" keeps schemas in one: set its url'
+            )
+        if "schemas" in self.model_fields_set:
+            raise ValueError(
+                f'schemas: without effect: with format "{self.format}" the registry has them: '
+                "remove it"
+            )
+        return self
+
     @property
     def form(self) -> Form:
         """The form of all topics of the source."""
@@ -77,6 +100,8 @@ class Events(Section):
         given = {name: getattr(self, name) for name in _FIELDS if name in self.model_fields_set}
         if "skipped" in given:
             given["skipped"] = frozenset(given["skipped"])
+        if self.format != "json":
+            given["schemas"] = True
         return Form(**{name: getattr(base, name) for name in _FIELDS} | given)
 
 
@@ -84,15 +109,3 @@ _FIELDS: Final = (*NAMES.values(), "skipped", "tombstones")
 _KNOWN: Final = frozenset(
     name for field in Events.model_fields.values() if (name := field.alias) is not None
 )
-
-
-def _flat(table: Mapping[str, Any], before: str = "") -> dict[str, Any]:
-    """The settings by their whole names."""
-    found: dict[str, Any] = {}
-    for name, value in table.items():
-        whole = f"{before}{name}"
-        if isinstance(value, dict) and any(one.startswith(f"{whole}.") for one in _KNOWN):
-            found |= _flat(value, f"{whole}.")
-        else:
-            found[whole] = value
-    return found

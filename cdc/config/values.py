@@ -123,6 +123,9 @@ Servers = Annotated[str, AfterValidator(_servers)]
 Setting = Annotated[str | int | float | bool, BeforeValidator(_setting)]
 OpenSearchUrl = Annotated[str, _is_url("http://localhost:9200", "http", "https")]
 RedisUrl = Annotated[str, _is_url("redis://localhost:6379/0", "redis", "rediss", "unix")]
+RegistryUrl = Annotated[
+    str, _is_url("http://localhost:8081", "http", "https"), AfterValidator(_sendable)
+]
 WebhookUrl = Annotated[
     str, _is_url("https://alarms.example.org/headwater", "http", "https"), AfterValidator(_sendable)
 ]

@@ -6,7 +6,8 @@ from collections.abc import Callable, Sequence
 
 from cdc.errors import ProtocolError
 from cdc.events.envelope import ChangeEncoder, SourceContext, Transaction
-from cdc.events.records import schema_record
+from cdc.events.formats.packing import table_packing
+from cdc.events.records import Header, Record, row_record, schema_record
 from cdc.events.unpublished_records import Outgoing
 from cdc.protocol.messages import RelationColumn, RelationMessage, Values, filled
 from cdc.protocol.relation import Relation
@@ -24,7 +25,7 @@ class Table:
     many columns rows are sent with; ``places`` are those of the relation among them, None for all:
     the others must not leave the source."""
 
-    __slots__ = ("begun", "encoder", "places", "relation", "topic", "width")
+    __slots__ = ("begun", "encoder", "packing", "places", "relation", "topic", "width")
 
     def __init__(
         self, relation: Relation, context: SourceContext, sent: Sequence[RelationColumn]
@@ -32,6 +33,7 @@ class Table:
         self.relation = relation
         self.topic = table_topic(context.name, relation.schema, relation.table)
         self.encoder = ChangeEncoder(relation, context)
+        self.packing = table_packing(relation, context.name, context.form, context.registry)
         self.begun = -1
         self.width = len(relation.columns)
         self.places: list[int] | None = None
@@ -39,6 +41,22 @@ class Table:
             self.width = len(sent)
             kept = {column.name for column in relation.columns}
             self.places = [at for at, column in enumerate(sent) if column.name in kept]
+
+    def record(
+        self,
+        key: bytes | None,
+        value: bytes | None,
+        header: Header | None = None,
+    ) -> Record:
+        """The record of an event, or of a tombstone, given as JSON."""
+        if (packing := self.packing) is not None:
+            key = None if key is None else packing.key(key)
+            value = None if value is None else packing.value(value)
+        return row_record(key, value, header)
+
+    def packed(self, value: bytes) -> bytes:
+        """What a record of this event holds, which is given as JSON."""
+        return value if self.packing is None else self.packing.value(value)
 
     def received(self, values: Values) -> Values:
         """The relation's columns of a row that was sent. Raises ``ProtocolError`` for a row that is

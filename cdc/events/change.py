@@ -31,7 +31,7 @@ from cdc.events.envelope import NEW_KEY_HEADER, OLD_KEY_HEADER, SourceContext, T
 from cdc.events.heartbeat import HEARTBEAT, Heartbeat, heartbeat
 from cdc.events.logical_messages import Messages
 from cdc.events.outbox import Outbox
-from cdc.events.records import Batch, Block, Header, Record, Replay, row_record, truncate_records
+from cdc.events.records import Batch, Block, Header, Record, Replay, truncate_records
 from cdc.events.transactions import NO_BLOCK, Ledger
 from cdc.events.transcriber_state import Standing
 from cdc.events.unpublished_records import Outgoing
@@ -221,7 +221,7 @@ class Transcriber:
         at, relaxed = self._ordinal, bool(encoder.required) and encoder.is_relaxed(old, new)
         tail = encoder.special_tail(after, new, block)
         value = encoder.value(before, after, op, lsn, at, self._closing, tail, relaxed=relaxed)
-        self._put(table.topic, row_record(key, value, header), len(value))
+        self._put(table.topic, table.record(key, value, header), len(value))
 
     def _next(self, collection: str) -> bytes:
         """Number the next event; its ``transaction`` block."""
@@ -247,7 +247,7 @@ class Transcriber:
         before = table.encoder.rows.row(old)
         self._event(table, key, before, b"null", _DELETE, lsn, [], header, old)
         if key is not None and self._tombstones and _DELETE not in self._skipped:
-            self._put(table.topic, row_record(key, None, header), len(key))
+            self._put(table.topic, table.record(key, None, header), len(key))
 
     def _update(self, update: messages.Update, lsn: int) -> None:
         table = self._table(update.relation_oid)
@@ -279,7 +279,7 @@ class Transcriber:
             tail = table.encoder.tail(b"", self._next(table.relation.name))
             at, closing = self._ordinal, self._closing
             value = table.encoder.value(b"null", b"null", _TRUNCATE, lsn, at, closing, tail)
-            for record in truncate_records(value, self._partitions(table.topic)):
+            for record in truncate_records(table.packed(value), self._partitions(table.topic)):
                 self._put(table.topic, record, len(value))
 
     def _message(self, message: messages.LogicalMessage, lsn: int) -> None:

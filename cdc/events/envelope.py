@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from cdc.events.form import OURS, Form
+from cdc.events.formats.packing import Registry
 from cdc.events.rows import RowEncoder, escaped, required_columns
 from cdc.events.schemas.event_schemas import event_schema
 from cdc.events.schemas.schema import schema_head, with_head
@@ -31,6 +32,8 @@ class SourceContext:
     name: str
     database: str
     form: Form = OURS
+    registry: Registry | None = None
+    """Where schemas go that no record has in front of it."""
 
 
 class Transaction(NamedTuple):
@@ -70,7 +73,7 @@ _EVENT: Final = b'{"before":%b,"after":%b,"source":%b%d%b%d%b%d%b%b,%b'
 def event_heads(relation: Relation, context: SourceContext) -> tuple[bytes, bytes]:
     """What stands in front of a table's events: with its schema, and with one in which no column is
     required; empty without schemas."""
-    if not context.form.schemas:
+    if not context.form.wrapped:
         return b"", b""
     strict, relaxed = (
         schema_head(event_schema(relation, context.name, context.form, relaxed=relaxed))

@@ -25,6 +25,7 @@ Decimals = Literal["string", "double", "precise"]
 Binaries = Literal["base64", "base64-url-safe", "hex", "bytes"]
 Intervals = Literal["string", "numeric"]
 Hstores = Literal["json", "map"]
+Format = Literal["json", "avro", "json-schema"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +33,8 @@ class Form:
     """How events are written. Each of the first fields is part of what a topic is; ``skipped`` and
     ``tombstones`` say which events there are, and may change at any time."""
 
+    format: Format = "json"
+    """Of all but JSON the schemas are in a registry, and ``schemas`` is True: values fit them."""
     schemas: bool = False
     times: Times = "isostring"
     decimals: Decimals = "string"
@@ -42,6 +45,16 @@ class Form:
     skipped: frozenset[str] = frozenset()
     """Codes of operations (``cdc.events.codes``) of which there are no events."""
     tombstones: bool = True
+
+    @property
+    def registered(self) -> bool:
+        """Whether a registry has the schemas."""
+        return self.format != "json"
+
+    @property
+    def wrapped(self) -> bool:
+        """Whether each record has its schema in front of it."""
+        return self.schemas and not self.registered
 
     @property
     def recorded(self) -> dict[str, Any]:
@@ -71,6 +84,7 @@ class Form:
 
 
 NAMES: Final = {
+    "format": "format",
     "schemas": "schemas",
     "time.precision.mode": "times",
     "decimal.handling.mode": "decimals",
@@ -92,6 +106,7 @@ DEBEZIUM: Final = Form(
 )
 """The form of a Debezium connector without settings."""
 _VALUES: Final[dict[str, tuple[Any, ...]]] = {
+    "format": get_args(Format),
     "schemas": (False, True),
     "time.precision.mode": get_args(Times),
     "decimal.handling.mode": get_args(Decimals),

@@ -9,6 +9,7 @@ from hashlib import sha256
 
 from cdc.events import ddl
 from cdc.events.envelope import SourceContext, Transaction, source_parts, text
+from cdc.events.formats.packing import Packing, topic_packing
 from cdc.events.outbox import PREFIX, Outbox, parse, record
 from cdc.events.records import Record
 from cdc.events.schemas.event_schemas import MESSAGE_KEY, MESSAGE_VALUE
@@ -28,9 +29,10 @@ class Messages:
         self._partitions = partitions
         self._outbox = outbox
         self._topic = message_topic(context.name)
-        schemas = context.form.schemas
+        schemas = context.form.wrapped
         self._key_head = schema_head(MESSAGE_KEY) if schemas else b""
         self._value_head = schema_head(MESSAGE_VALUE) if schemas else b""
+        self._packing: Packing | None = None
 
     def record(
         self,
@@ -66,8 +68,18 @@ class Messages:
         block = count("message")
         value = _value(self._context, at, message, lsn, ordinal, now_us, block)
         key = b'{"prefix":%b}' % text(message.prefix)
+        if (packing := self._packer()) is not None:
+            return self._topic, {"key": packing.key(key), "value": packing.value(value)}
         key, value = with_head(self._key_head, key), with_head(self._value_head, value)
         return self._topic, {"key": key, "value": value}
+
+    def _packer(self) -> Packing | None:
+        """Its schemas are registered with the first message."""
+        if self._packing is None:
+            context = self._context
+            schemas = MESSAGE_KEY, MESSAGE_VALUE
+            self._packing = topic_packing(self._topic, context.form, context.registry, *schemas)
+        return self._packing
 
     def _emitted(
         self, message: LogicalMessage, outbox: Outbox, position: Position, at: Transaction

@@ -86,12 +86,12 @@ class RowEncoder:
 
 def key_head(relation: Relation, form: Form, source: str) -> bytes:
     """What stands in front of a table's keys: with their schema, or empty without one."""
-    return schema_head(key_schema(relation, source, form)) if form.schemas else b""
+    return schema_head(key_schema(relation, source, form)) if form.wrapped else b""
 
 
 def required_columns(relation: Relation, form: Form) -> list[int]:
     """The places of columns that the table's schema lets be no null; none without schemas."""
-    if not form.schemas:
+    if not form.wrapped:
         return []
     return [at for at, column in enumerate(relation.columns) if not column.nullable]
 

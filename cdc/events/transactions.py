@@ -18,6 +18,7 @@ from typing import Any, Final
 
 from cdc.events.envelope import Transaction
 from cdc.events.form import OURS, Form
+from cdc.events.formats.packing import Registry, topic_packing
 from cdc.events.records import POSITION_HEADER, Record
 from cdc.events.schemas.event_schemas import TRANSACTION_KEY, TRANSACTION_VALUE
 from cdc.events.schemas.schema import schema_head, with_head
@@ -31,10 +32,12 @@ NO_BLOCK: Final = b"null"
 class Ledger:
     """Counts of the open transaction."""
 
-    def __init__(self, source: str, form: Form = OURS) -> None:
+    def __init__(self, source: str, form: Form = OURS, registry: Registry | None = None) -> None:
         self.topic = transaction_topic(source)
-        self._key_head = schema_head(TRANSACTION_KEY) if form.schemas else b""
-        self._value_head = schema_head(TRANSACTION_VALUE) if form.schemas else b""
+        self._key_head = schema_head(TRANSACTION_KEY) if form.wrapped else b""
+        self._value_head = schema_head(TRANSACTION_VALUE) if form.wrapped else b""
+        schemas = TRANSACTION_KEY, TRANSACTION_VALUE
+        self._packing = topic_packing(self.topic, form, registry, *schemas)
         self._at: Transaction | None = None
         self._counts: dict[str, int] = {}
         self.events = 0
@@ -80,9 +83,12 @@ class Ledger:
             "data_collections": collections,
             "ts_ms": self._at.commit_ms,
         }
+        key_text, text = _json({"id": id_}), _json(value)
+        if (packing := self._packing) is not None:
+            key_text, text = packing.key(key_text), packing.value(text)
         return {
-            "key": with_head(self._key_head, _json({"id": id_})),
-            "value": with_head(self._value_head, _json(value)),
+            "key": with_head(self._key_head, key_text),
+            "value": with_head(self._value_head, text),
             "headers": [(POSITION_HEADER, position.hex().encode())],
         }
 

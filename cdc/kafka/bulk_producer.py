@@ -9,13 +9,16 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import repeat
 from time import monotonic
 from typing import Any, Final
 
 from cdc.errors import FatalError, LogError, RetryableError
+from cdc.events.formats.framing import MAGIC
 from cdc.events.records import Record, weight
 from cdc.kafka.client import ENVELOPE_BYTES, HELD_BYTES, open_client
 from cdc.kafka.security import PLAINTEXT, Security
+from cdc.topics import partition_for
 
 _POLL_S: Final = 0.005
 """A snapshot waits for the last record of each chunk."""
@@ -71,6 +74,7 @@ class BulkProducer:
         """What a record may weigh (``cdc.events.records.weight``), in bytes."""
         self._queue_bytes = queue_bytes
         self._backlog = Backlog()
+        self._counts: dict[str, int] = {}
         self._error: FatalError | None = None
         self._trouble = ""
 
@@ -91,8 +95,10 @@ class BulkProducer:
         # By position: names cost as much as all else. After the partition the client expects
         # `callback`, its other name `on_delivery`, then the timestamp.
         produce, refused = self._client.produce, self._refused
+        chosen = self._partitions(topic, keys) if partition == _ANY_PARTITION else None
+        at: Iterable[int] = chosen or repeat(partition, len(values))
         try:
-            for key, value in zip(keys, values, strict=True):
+            for key, value, partition in zip(keys, values, at, strict=True):
                 produce(topic, value, key, partition, refused, None, timestamp_ms)
         except Exception as error:
             raise _not_taken(topic, value, error) from error
@@ -124,6 +130,14 @@ class BulkProducer:
         """Release connections and threads; what waits still is given up."""
         self._client.purge()
         self._client.close()
+
+    def _partitions(self, topic: str, keys: Sequence[bytes | None]) -> list[int] | None:
+        """Of keys with a schema's id in front, by which the client must not choose."""
+        if not keys or not (keys[0] or b"").startswith(MAGIC):
+            return None
+        if topic not in self._counts:
+            self._counts[topic] = len(self._client.list_topics(topic, 10).topics[topic].partitions)
+        return [partition_for(key, self._counts[topic]) for key in keys]
 
     def _has_room(self) -> bool:
         self._backlog.settle(len(self._client))

@@ -14,8 +14,8 @@ they may count acknowledged records of transactions that its LSN does not cover.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from typing import NamedTuple, Protocol
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, NamedTuple, Protocol
 
 import orjson
 
@@ -37,6 +37,10 @@ class Log(Protocol):
     def read(self, topic: str, partition: int, start: int, end: int) -> Iterator[Record]: ...
 
 
+Read = Callable[[bytes], Any]
+"""What a value says, as JSON has it. Raises ``ValueError`` for one that is none."""
+
+
 class Streamed(NamedTuple):
     """A streamed event: where it stands, and whether a tombstone belongs after it."""
 
@@ -53,9 +57,11 @@ class _Scan(NamedTuple):
     tombstone: bool
 
 
-def read_tails(log: Log, topics: Sequence[str], floor: Offsets) -> dict[tuple[str, int], Tail]:
+def read_tails(
+    log: Log, topics: Sequence[str], floor: Offsets, read: Read = orjson.loads
+) -> dict[tuple[str, int], Tail]:
     """The tail of every partition of ``topics``, as far as it stands above ``floor``, the newest
-    mark's floors.
+    mark's floors. ``read`` tells what a value says.
 
     Raises ``LogError`` when a record was not written by Headwater, or ``floor`` is beyond a log's
     end.
@@ -72,7 +78,7 @@ def read_tails(log: Log, topics: Sequence[str], floor: Offsets) -> dict[tuple[st
                     "restore it, or start over with a new source.name",
                 )
             stretches = windows_back(max(starts[topic][partition], kept), end)
-            tails[topic, partition] = _tail(log, topic, partition, stretches)
+            tails[topic, partition] = _tail(log, topic, partition, stretches, read)
     return tails
 
 
@@ -98,22 +104,24 @@ def read_letters(log: Log, topic: str, lsn: int) -> frozenset[tuple[str, Positio
     return frozenset(found)
 
 
-def _tail(log: Log, topic: str, partition: int, stretches: Iterable[tuple[int, int]]) -> Tail:
+def _tail(
+    log: Log, topic: str, partition: int, stretches: Iterable[tuple[int, int]], read: Read
+) -> Tail:
     made_it = False
     for start, stop in stretches:
-        last, tombstone = scan(topic, log.read(topic, partition, start, stop))
+        last, tombstone = scan(topic, log.read(topic, partition, start, stop), read)
         made_it = made_it or tombstone
         if last is not None:
             return Tail(last.position, last.owes_tombstone and not made_it, last.unfinished)
     return Tail(None)
 
 
-def scan(topic: str, records: Iterable[Record]) -> _Scan:
+def scan(topic: str, records: Iterable[Record], read: Read = orjson.loads) -> _Scan:
     """The last streamed event among ``records`` of one partition, in a single pass."""
     last: Streamed | None = None
     tombstone = False
     for record in records:
-        event = streamed(topic, record)
+        event = streamed(topic, record, read)
         if event is not None:
             last, tombstone = event, False
         elif record.value is None:
@@ -121,7 +129,7 @@ def scan(topic: str, records: Iterable[Record]) -> _Scan:
     return _Scan(last, tombstone)
 
 
-def streamed(topic: str, record: Record) -> Streamed | None:
+def streamed(topic: str, record: Record, read: Read = orjson.loads) -> Streamed | None:
     """The event a record holds; None for a tombstone and for a snapshot row.
 
     What is no event of a table says its position in a header.
@@ -135,7 +143,7 @@ def streamed(topic: str, record: Record) -> Streamed | None:
     if record.value is None:
         return None
     try:
-        event = payload(orjson.loads(record.value))
+        event = payload(read(record.value))
         source = event["source"]
         position = Position(int(source["commit_lsn"]), int(source["ordinal"]))
         op = event["op"]

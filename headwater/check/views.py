@@ -17,7 +17,7 @@ from headwater.check.source import Source
 from headwater.check.state_mirrors import StateMirrors, state_mirrors
 from headwater.check.unpublished_columns import explained
 from headwater.check.view_columns import check_columns
-from views.event_form import refuse_skipped
+from views.event_form import refuse_unread
 
 if TYPE_CHECKING:
     from cdc.config import Store
@@ -33,7 +33,7 @@ def views(source: Source) -> Iterator[Finding]:
     if not config.views or not source.tables:  # what is wrong with the tables has been said
         return
     try:
-        refuse_skipped(config.events.form)
+        refuse_unread(config.events.form)
     except HeadwaterError as error:
         yield Finding("error", "views", error.message, error.hint)
         return

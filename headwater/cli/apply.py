@@ -101,10 +101,10 @@ def _readable(config: Config, views: Sequence[str]) -> list[str]:
     itself."""
     from cdc.kafka.marks import refuse_known_foreign_topics
     from jobs.without_mirrors.views import chosen
-    from views.event_form import refuse_skipped
+    from views.event_form import refuse_unread
 
     names = chosen(config, views)
-    refuse_skipped(config.events.form)
+    refuse_unread(config.events.form)
     if config.apply.engine == "delta":
         refuse_known_foreign_topics(config)
     return names

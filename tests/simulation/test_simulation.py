@@ -95,8 +95,10 @@ def assert_caught() -> None:
 def blur_tails(monkeypatch: pytest.MonkeyPatch, blurred: Callable[[Tail], Tail]) -> None:
     """Capture sees less in each partition's end than stands there."""
 
-    def read_tails(log: Log, topics: Sequence[str], floor: Offsets) -> dict[tuple[str, int], Tail]:
-        found = tails.read_tails(log, topics, floor)
+    def read_tails(
+        log: Log, topics: Sequence[str], floor: Offsets, read: tails.Read
+    ) -> dict[tuple[str, int], Tail]:
+        found = tails.read_tails(log, topics, floor, read)
         return {at: blurred(tail) for at, tail in found.items()}
 
     monkeypatch.setattr(capture, "read_tails", read_tails)

@@ -24,6 +24,7 @@ from cdc.kafka.bulk_producer import BulkProducer
 from cdc.kafka.marks import stored_mark
 from cdc.kafka.topology import all_specs
 from cdc.lsn import format_lsn
+from cdc.registry.schemas import registry_of
 from cdc.source.catalog import captured_tables
 from cdc.source.columns.excluded_columns import column_lists
 from cdc.source.columns.treated_columns import StreamColumns
@@ -151,7 +152,8 @@ def _take_snapshot(
     ledger = Ledger(conn, snapshot_id)
     identity = identify(conn)
     form = config.events.form
-    context = SourceContext(version("headwater"), source.name, identity.database, form)
+    registry = registry_of(config)
+    context = SourceContext(version("headwater"), source.name, identity.database, form, registry)
     if with_rows:
         run_rounds(_job(kit, ledger, context), ledger, producer)
         lsn = min(ledger.points())

@@ -21,6 +21,7 @@ from cdc.kafka.marks import (
 )
 from cdc.kafka.topology import all_specs, topic_specs
 from cdc.lsn import format_lsn, parse_lsn
+from cdc.registry.schemas import registry_of, values_of
 from cdc.source.errors import translated
 from cdc.source.postgres import Connection
 from cdc.source.selection import Table
@@ -55,7 +56,7 @@ def refuse_other_history(kit: Kit, *, is_known: bool, moved: bool = False) -> No
             _refuse_records(kit)
         return
     mark = stored.mark
-    held = max(mark.lsn, newest_event(kit.broker, mark))
+    held = max(mark.lsn, newest_event(kit.broker, mark, values_of(registry_of(kit.config))))
     with translated("reading the WAL position"):
         row = kit.conn.execute("select pg_catalog.pg_current_wal_insert_lsn()::text").fetchone()
     assert row is not None

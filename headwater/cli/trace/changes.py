@@ -10,7 +10,8 @@ import orjson
 from cdc.events.codes import TRUNCATE
 from cdc.events.payload import payload
 from cdc.kafka.broker import Broker, Record, windows_back
-from cdc.topics import partition_for
+from cdc.kafka.partition_ends import Read
+from cdc.topics import partition_for, unframed
 
 
 class Change(NamedTuple):
@@ -44,10 +45,18 @@ class KeyLog(NamedTuple):
 
 
 def key_log(
-    broker: Broker, topic: str, key: bytes, changes: int, records: int, since_ms: int | None
+    broker: Broker,
+    topic: str,
+    key: bytes,
+    changes: int,
+    records: int,
+    since_ms: int | None,
+    read: Read = orjson.loads,
 ) -> KeyLog:
     """Until so many changes are found, or so many records were read. A TRUNCATE counts as one of
-    each key. Raises ``LogError`` when the topic does not exist."""
+    each key. ``read`` tells what a value says. Raises ``LogError`` when the topic does not exist.
+    """
+    wanted = (unframed(key), None)
     partition = partition_for(key, broker.partitions([topic]).get(topic, 1))
     oldest = broker.beginning_offsets([topic])[topic][partition]
     end = broker.end_offsets([topic])[topic][partition]
@@ -57,17 +66,17 @@ def key_log(
     found: list[Change] = []
     start = end
     for start, stop in windows_back(floor, end):
-        own = [_change(one) for one in broker.read(topic, partition, start, stop)
-               if one.key in (key, None) and one.value is not None]  # fmt: skip
+        own = [_change(one, read) for one in broker.read(topic, partition, start, stop)
+               if unframed(one.key) in wanted and one.value is not None]  # fmt: skip
         found += reversed([one for one in own if one is not None])
         if len(found) >= changes:
             break
     return KeyLog(topic, partition, found[:changes], start, end, oldest)
 
 
-def _change(record: Record) -> Change | None:
+def _change(record: Record, read: Read) -> Change | None:
     """None of what is without a key and no TRUNCATE."""
-    event = payload(orjson.loads(record.value or b""))
+    event = payload(read(record.value or b""))
     source, op = event["source"], event["op"]
     if record.key is None and op != TRUNCATE:
         return None

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from cdc.config import Config
 from cdc.errors import SourceError, UsageError
+from cdc.events.formats.packing import NoIds, table_packing
 from cdc.events.rows import RowEncoder
 from cdc.protocol.messages import Values
 from cdc.protocol.relation import Relation
@@ -53,6 +54,9 @@ def row_key(config: Config, table: str, given: Sequence[str]) -> RowKey:
     row: Values = [at.get(column.name) for column in shape.columns]
     event = RowEncoder(shape, config.events.form, source.name).key(row)
     assert event is not None, "the table has a key"
+    packing = table_packing(shape, source.name, config.events.form, NoIds())
+    if packing is not None:  # the id is no part of a key that is compared
+        event = packing.key(event)
     plain = {name: value.decode() for name, value in at.items()}
     return RowKey(f"{schema}.{name}", table_topic(source.name, schema, name), event, plain)
 

@@ -14,6 +14,7 @@ from cdc.kafka.broker import Broker
 from cdc.kafka.marks import refuse_foreign_topics
 from cdc.lag.report import ViewReport
 from cdc.lsn import Position
+from cdc.registry.schemas import registry_of, values_of
 from cdc.topics import view_group
 from headwater.cli.trace.changes import Change, KeyLog, key_log
 from headwater.cli.trace.row_key import RowKey, row_key
@@ -104,7 +105,8 @@ def traced(
         if views:
             with closing(LagWatch(lambda: config, views)) as looks:
                 reports = {one.view: one for one in looks.look().report.views}
-        log = key_log(broker, key.topic, key.event, changes, records, since_ms)
+        read = values_of(registry_of(config))
+        log = key_log(broker, key.topic, key.event, changes, records, since_ms, read)
         newest = log.changes[0] if log.changes else None
         found = [
             _of_view(config, broker, view, key, log.partition, newest, reports.get(view))

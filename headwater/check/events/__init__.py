@@ -1,0 +1,1 @@
+"""Checks of what events are written with."""
