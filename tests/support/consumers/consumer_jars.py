@@ -37,7 +37,15 @@ _WHOLE: Final = {
         "org.apache.flink:flink-connector-jdbc-postgres:4.0.0-2.0",
     ],
 }
-_EXACT: Final = {"connect": _LOG4J, "flink": [*_LOG4J, "org.postgresql:postgresql:42.7.7"]}
+_EXACT: Final = {
+    "connect": _LOG4J,
+    "flink": [*_LOG4J, "org.postgresql:postgresql:42.7.7"],
+    # How Connect's AvroConverter translates, to be used with the jars of "connect".
+    "avro": [
+        "io.apicurio:apicurio-registry-utils-converter:2.6.13.Final",
+        "org.apache.avro:avro:1.11.4",
+    ],
+}
 # Drivers of other databases.
 _WITHOUT: Final = (
     "com.microsoft.sqlserver:mssql-jdbc",
@@ -48,7 +56,7 @@ _WITHOUT: Final = (
 
 
 def consumer_jars(set_name: str) -> list[Path]:
-    """The files of the set ``connect`` or ``flink``, downloaded if the cache lacks them."""
+    """The files of the set ``connect``, ``flink`` or ``avro``, downloaded if need be."""
     return jars(set_name, lock=LOCK)
 
 

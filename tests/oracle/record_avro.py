@@ -1,0 +1,41 @@
+"""``python -m tests.oracle.record_avro``: what Connect's AvroConverter makes of our records."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import tempfile
+from pathlib import Path
+from typing import Final
+
+from cdc.events.schemas.schema import schema_head, with_head
+from jobs.spark.java import find_java
+from tests.oracle.avro_records import given
+from tests.support.consumers.consumer_jars import consumer_jars
+
+RECORDED: Final = Path(__file__).with_name("connect_avro.json")
+_PROGRAM: Final = Path(__file__).with_name("ConnectAvro.java")
+
+
+def main() -> None:
+    """Write the recording beside this module."""
+    records = list(given())
+    lines = [with_head(schema_head(one.schema), one.text).decode() for one in records]
+    jars = [*consumer_jars("avro"), *consumer_jars("connect")]
+    with tempfile.TemporaryDirectory() as folder:
+        sent, found = Path(folder) / "sent", Path(folder) / "found"
+        sent.write_text("\n".join(lines) + "\n", encoding="utf-8")
+        command = [str(find_java()), "-cp", ":".join(map(str, jars)), str(_PROGRAM)]
+        subprocess.run([*command, str(sent), str(found)], check=True)
+        answers = found.read_text(encoding="utf-8").splitlines()
+    recorded = {}
+    for one, answer in zip(records, answers, strict=True):
+        document, octets, back = answer.split("\t")
+        payload = json.loads(back)["payload"]
+        recorded[one.name] = {"document": document, "hex": octets, "back": payload}
+    text = json.dumps(recorded, ensure_ascii=False, indent=1, sort_keys=True)
+    RECORDED.write_text(text + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
