@@ -31,7 +31,7 @@ from jobs.run.stream.batches import Batches
 from jobs.run.stream.large_batch_staging import by_tasks
 from jobs.run.stream.record_reader import read_again
 from jobs.run.stream.recreated_topics import leave_recreated, recreated
-from jobs.run.stream.stream import OpenStream, StreamBatch
+from jobs.run.stream.stream import OpenStream, StreamBatch, refuse_read_before
 from jobs.run.stream.unfound_keys import without_unfound
 from jobs.run.tables.altered_tables import AlteredTables
 from jobs.run.tables.mirrored_tables import MirroredTables
@@ -133,7 +133,7 @@ class Engine:
 
     def _take_up(self, batch: StreamBatch, apply: Callable[[StreamBatch], Applied | None]) -> None:
         with self._lock:
-            batch.refuse_read_before(self._parts.reader)
+            refuse_read_before(self._parts.reader, batch)
             if (applied := self._without_unfound(lambda: apply(batch))) is None:
                 return
             self._reach.batch(applied.progress.batch, applied.offsets)

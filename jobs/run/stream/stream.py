@@ -78,12 +78,6 @@ class StreamBatch:
         """All rows, of ``jobs.batch.folded_rows.SCHEMA``."""
         return self.folded.collect() if isinstance(self.folded, LargeBatch) else self.folded
 
-    def refuse_read_before(self, reader: EventReader | None) -> None:
-        """Events whose positions hang on what mirrors were filled from are read again when one is
-        filled: raises ``RetryableError``."""
-        if reader is not None and self.epoch != reader.epoch:
-            raise RetryableError("mirrors were filled meanwhile", "wait: the batch is read again")
-
     def pieces(self) -> Iterator[StreamBatch]:
         """The same records in batches whose rows may be in the driver."""
         large, count = self.large, records_between(self.begin, self.end)
@@ -102,6 +96,13 @@ class StreamBatch:
     def large(self) -> LargeBatch | None:
         """The batch, if its tasks had better write its rows."""
         return self.folded if isinstance(self.folded, LargeBatch) else None
+
+
+def refuse_read_before(reader: EventReader | None, batch: StreamBatch) -> None:
+    """Events whose positions hang on what mirrors were filled from are read again when one is
+    filled: raises ``RetryableError``."""
+    if reader is not None and batch.epoch != reader.epoch:
+        raise RetryableError("mirrors were filled meanwhile", "wait: the batch is read again")
 
 
 class OpenStream(Protocol):

@@ -15,7 +15,10 @@ from confluent_kafka.admin import AdminClient
 from cdc.config import Kafka
 from cdc.errors import LogError
 from cdc.events.codes import PLACEHOLDER
+from cdc.events.form import DEBEZIUM
+from cdc.events.readers.columns import ColumnKind
 from cdc.kafka.broker import Broker
+from cdc.kafka.event_reader import FormReader
 from jobs.batch.large_batch import LargeBatch
 from tests.support.events.events import event
 from tests.support.events.written_topics import V1, Log, row, v1
@@ -75,3 +78,16 @@ def test_tasks_tell_where_a_snapshot_read_what_updates_leave_out(
             f'{{"id":{id_}}}': ("of 60", None, None) if id_ % 2 else ("of 50", ["body"], 50)
             for id_ in range(40)
         }
+
+
+def test_tasks_read_events_in_another_form(spark: SparkSession, kafka: str, log: Log) -> None:
+    reader = FormReader(
+        DEBEZIUM, lambda: {V1.schema_id(): {"id": ColumnKind("int4"), "body": ColumnKind("text")}}
+    )
+    for id_ in range(30):
+        key, value = v1(100 + id_, 1, row(id_, f"of {id_}"))
+        wrapped = (b'{"schema":{},"payload":' + (one or b"null") + b"}" for one in (key, value))
+        log.send(log.topic, 0, *wrapped)
+    large = LargeBatch(spark, Kafka(bootstrap_servers=kafka), {}, {log.topic: {0: 30}}, reader)
+    found = {one["key"]: json.loads(one["after"])["body"] for one in large.collect().to_pylist()}
+    assert found == {f'{{"id":{id_}}}': f"of {id_}" for id_ in range(30)}

@@ -8,7 +8,7 @@ from typing import cast
 
 import pytest
 
-from cdc.config import Config
+from cdc.config import Config, Events
 from cdc.errors import ViewError
 from headwater.check.state_mirrors import StateMirrors
 from jobs.state.mirrors import collations
@@ -51,7 +51,7 @@ def test_a_collation_that_is_another_one_is_told_before_a_view_is_built(
         }
 
     monkeypatch.setattr(collations, "read_collations", read)
-    config = cast("Config", SimpleNamespace(source=setting.config))
+    config = cast("Config", SimpleNamespace(source=setting.config, events=Events()))
     table = StateMirrors(config, setting.source, setting.state).table(setting.oid("public.t"))
     assert table is not None
     plan_view("v", "select id, g from t", ["id"], {LABEL: table})
