@@ -118,3 +118,12 @@ class LogEvent(StrEnum):
     VIEW_EQUAL_AGAIN = "view_equal_again"
     VIEW_NOT_CHECKED = "view_not_checked"
     SOURCE_KEYS_NOT_SEARCHED = "source_keys_not_searched"
+
+    # Serve
+    SERVING = "serving"
+    TABLE_SPOOLED = "table_spooled"
+    TOPIC_NOT_READ = "topic_not_read"
+    STREAM_CUT = "stream_cut"
+    STREAM_FAILED = "stream_failed"
+    LOGIN_FAILED = "login_failed"
+    USERS_NOT_READ = "users_not_read"

@@ -12,19 +12,18 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Protocol
 
 from cdc.config import Kafka, Source
 from cdc.errors import HeadwaterError
 from cdc.events.envelope import SourceContext
-from cdc.protocol.relation import TypeInfo
+from cdc.protocol.relation import Relation, TypeInfo
 from cdc.source.errors import sqlstate, translated
 from cdc.source.postgres import Connection, literal
 from cdc.source.table_lookup import lock_against_ddl, lock_together
 from cdc.source.types import load_types
 from snapshots.ledger import Chunk
 from snapshots.plan import MOST_FILES, TablePlan, same_files, shape_now
-from snapshots.publisher import SnapshotPublisher
 from snapshots.table_reader import Block, in_snapshot, read_blocks
 
 _GONE: Final = ("42P01", "42703", "42704", "3F000")
@@ -148,6 +147,17 @@ class Pace:
             self._wait(self._due - now)
 
 
+class Publisher(Protocol):
+    """Where rows go, as far as who reads them has to know."""
+
+    @property
+    def dead_letters(self) -> int:
+        """How many rows were too large for it."""
+
+    def start_table(self, relation: Relation, topic: str, now_us: int) -> None:
+        """The rows that follow are this table's."""
+
+
 class ChunkReader:
     """Reads chunks of one round with one session. ``publish`` takes the rows."""
 
@@ -155,7 +165,7 @@ class ChunkReader:
         self,
         round_: Round,
         conn: Connection,
-        publisher: SnapshotPublisher,
+        publisher: Publisher,
         publish: Callable[[Block], None],
         on_block: Callable[[str, Block], None] = lambda _label, _block: None,
     ) -> None:

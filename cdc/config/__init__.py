@@ -26,6 +26,8 @@ from cdc.config.connector import refuse_without_capture
 from cdc.config.events import Events as Events
 from cdc.config.faults import Place, place, setting_faults, toml_fault
 from cdc.config.metrics import Metrics as Metrics
+from cdc.config.serve import PATHS as SERVE_PATHS
+from cdc.config.serve import Serve as Serve
 from cdc.config.stores import OF_KIND, Section
 from cdc.config.stores import Delta as Delta
 from cdc.config.stores import OpenSearch as OpenSearch
@@ -60,6 +62,7 @@ _MODELS: dict[str, type[BaseModel]] = {
     "metrics": Metrics,
     "verify": Verify,
     "alerts": Alerts,
+    "serve": Serve,
 }
 
 
@@ -78,6 +81,7 @@ class Config(Section):
     metrics: Metrics = Metrics()
     verify: Verify = Verify()
     alerts: Alerts = Alerts()
+    serve: Serve = Serve()
 
     def store(self, name: str) -> Store:
         """Raises ``ConfigError`` without one: a view may have been moved to another one since a
@@ -221,12 +225,7 @@ def _anchor(config: Config, base: Path) -> Config:
     if registry is not None and registry.ssl_ca_location:
         authority = {"ssl_ca_location": absolute(registry.ssl_ca_location)}
         events = events.model_copy(update={"registry": registry.model_copy(update=authority)})
-    return config.model_copy(
-        update={
-            "kafka": kafka,
-            "events": events,
-            "stores": stores,
-            "apply": apply,
-            "alerts": alerts,
-        }
-    )
+    named = {name: path for name in SERVE_PATHS if (path := getattr(config.serve, name))}
+    serve = config.serve.model_copy(update={k: absolute(v) for k, v in named.items()})
+    update = {"kafka": kafka, "events": events, "stores": stores, "apply": apply, "alerts": alerts}
+    return config.model_copy(update={**update, "serve": serve})

@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import Final
 
 from cdc.lag.states import State
-from cdc.metrics import forecast_catalog
+from cdc.metrics import forecast_catalog, serve_catalog
 from cdc.metrics.metric import Metric as Metric
 from cdc.metrics.metric import of_source, of_view
 
@@ -291,7 +291,7 @@ VIEW_LOST = of_view(
 
 CATALOG: Final = tuple(
     value
-    for module in (globals(), vars(forecast_catalog))
+    for module in (globals(), vars(forecast_catalog), vars(serve_catalog))
     for value in list(module.values())
     if isinstance(value, Metric)
 )

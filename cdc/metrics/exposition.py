@@ -15,6 +15,7 @@ from prometheus_client.core import (
 from prometheus_client.core import (
     Metric as Family,
 )
+from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector
 
 from cdc.metrics.catalog import Metric
@@ -47,6 +48,12 @@ def registry_of(samples: Callable[[], Iterable[Sample]]) -> CollectorRegistry:
     ProcessCollector(registry=registry)
     registry.register(_OfCatalog(samples))
     return registry
+
+
+def exposed(registry: CollectorRegistry, accept: str) -> tuple[str, bytes]:
+    """What a scrape gets: its content type, as the header ``Accept`` wants it, and its body."""
+    encode, kind = choose_encoder(accept)
+    return kind, encode(registry)
 
 
 def _family(metric: Metric, samples: Iterable[Sample]) -> Family:

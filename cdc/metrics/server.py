@@ -15,10 +15,10 @@ from typing import Final
 
 import structlog
 from prometheus_client import CollectorRegistry
-from prometheus_client.exposition import choose_encoder
 
 from cdc.errors import UsageError
 from cdc.log_events import LogEvent
+from cdc.metrics.exposition import exposed
 from cdc.metrics.probes import Probes
 
 _CLIENT_S: Final = 10.0
@@ -82,8 +82,8 @@ class _Handler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         path = self.path.partition("?")[0]
         if path == "/metrics":
-            encode, kind = choose_encoder(self.headers.get("Accept", ""))
-            self._answer(HTTPStatus.OK, kind, encode(self.registry))
+            kind, body = exposed(self.registry, self.headers.get("Accept", ""))
+            self._answer(HTTPStatus.OK, kind, body)
         elif path == "/livez":
             live, reason = self.probes.live()
             self._report(live, {"live": live, "reason": reason})

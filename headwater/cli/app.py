@@ -37,6 +37,7 @@ VERBS: tuple[str, ...] = (
     "view",
     "state",
     "wait",
+    "serve",
     "replay",
     "health",
     "lag",
@@ -66,6 +67,7 @@ Set up your own servers:
   headwater init                  create publication, slot and topics; take a snapshot
   headwater capture               publish changes to Kafka, until stopped
   headwater apply                 apply changes to the views, until stopped
+  headwater serve                 stream tables and their changes over HTTP, until stopped
 
 \b
 Operate:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -13,7 +12,6 @@ from headwater.cli.common.output import err, out, print_error, print_json
 
 if TYPE_CHECKING:
     from headwater.view_client import Reached
-    from verification.late_view_errors import Standing
 
 TIMED_OUT = 3
 """The exit code when the time was over first."""
@@ -55,6 +53,7 @@ def wait(
       headwater wait open_orders
       headwater wait open_orders customers --lsn 0/16B3748 --timeout 5
     """
+    from headwater.lag.wait_document import document, late
     from headwater.view_client import Views, parsed
     from verification.view_positions import NotReachedError, StoppedError
 
@@ -92,43 +91,3 @@ def line(view: str, reached: Reached) -> str:
     lsn = format_lsn(reached.lsn)
     seconds = reached.each.get(view, reached.seconds)
     return f"{view}: holds what was committed below {lsn} ({seconds:.2f} s)"
-
-
-def document(views: Sequence[str], reached: Reached) -> dict[str, Any]:
-    """As JSON."""
-    found = [
-        {
-            "view": view,
-            "reached": True,
-            "waited_s": round(reached.each.get(view, reached.seconds), 3),
-            "parked_keys": reached.parked.get(view, 0),
-        }
-        for view in dict.fromkeys(views)
-    ]
-    seconds = round(reached.seconds, 3)
-    return {
-        "reached": True,
-        "lsn": format_lsn(reached.lsn),
-        "waited_s": seconds,
-        "views": found,
-    }
-
-
-def late(views: Sequence[str], reason: str, there: Sequence[Standing]) -> dict[str, Any]:
-    """As JSON, when the time was over first. Without ``lacking_records`` it is capture that has not
-    come so far."""
-    standings = {one.view: one for one in there}
-    found = [lacking(view, standings.get(view), bool(standings)) for view in dict.fromkeys(views)]
-    return {"reached": False, "reason": reason, "views": found}
-
-
-def lacking(view: str, one: Standing | None, published: bool) -> dict[str, Any]:
-    if one is None:
-        return {"view": view, "reached": published}
-    return {
-        "view": view,
-        "reached": False,
-        "lsn": None if one.below is None else format_lsn(one.below),
-        "lacking_records": one.lacks,
-        "parked_keys": one.parked,
-    }

@@ -57,7 +57,8 @@ def lag(
       headwater lag --watch
       headwater lag orders --partitions
     """
-    from headwater.cli.lag.display import document, table
+    from headwater.cli.lag.display import table
+    from headwater.lag.document import document
     from headwater.lag.watch import LagWatch
     from jobs.state.server.reader import reading_state
 

@@ -17,7 +17,8 @@ Document = dict[str, Any]
 
 def reached(config: Config, name: str, topics: list[str], broker: Broker) -> Document:
     """How far a view is that reads these topics."""
-    from headwater.cli.lag.display import proof, verified_document
+    from headwater.cli.lag.display import proof
+    from headwater.lag.document import verified_document
     from headwater.lag.watch import LagWatch
     from verification.view_positions import applied_below
 

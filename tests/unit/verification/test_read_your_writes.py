@@ -10,7 +10,8 @@ import pytest
 
 import headwater
 from cdc.errors import RetryableError, SinkError, UsageError
-from headwater.cli.wait import document, lacking, line
+from headwater.cli.wait import line
+from headwater.lag.wait_document import document, lacking
 from headwater.view_client import Reached, current_lsn, parsed
 from jobs.generations.last_error import forget, noted
 from jobs.generations.view_locks import turn

@@ -13,7 +13,8 @@ from rich.console import Console
 
 from cdc.lag.measure import CaptureLag, Lag, PartitionLag
 from cdc.lag.report import Assessor, Block, Report
-from headwater.cli.lag.display import document, table
+from headwater.cli.lag.display import table
+from headwater.lag.document import document
 from headwater.lag.watch import Seen, told
 from jobs.state.views import view_status as status
 from jobs.state.views.view_record import LOADED, PAUSED, ViewRecord

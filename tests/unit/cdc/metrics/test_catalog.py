@@ -15,7 +15,7 @@ from prometheus_client.parser import text_string_to_metric_families as plain
 from cdc.lag.measure import PartitionLag
 from cdc.lag.report import Assessor, Block, Report
 from cdc.lag.states import State
-from cdc.metrics import catalog, forecast_catalog
+from cdc.metrics import catalog, forecast_catalog, serve_catalog
 from cdc.metrics.catalog import CATALOG, Metric
 from cdc.metrics.exposition import Sample, registry_of
 from cdc.metrics.forecast_samples import (
@@ -92,6 +92,9 @@ def whole() -> Iterable[Sample]:
     yield Sample(forecast_catalog.VIEW_VERIFIED, ("shop", "w"), 100.0)
     yield Sample(forecast_catalog.VIEW_VERIFIED_LSN, ("shop", "w"), 1 << 24)
     yield Sample(forecast_catalog.VIEW_DIFFERENCES, ("shop", "w"), 0)
+    yield Sample(serve_catalog.STREAMS_CUT, ("shop", "slow"), 1)
+    for metric in (serve_catalog.STREAMS, serve_catalog.STREAMS_REFUSED, serve_catalog.EVENTS):
+        yield Sample(metric, ("shop",), 2)
 
 
 @pytest.mark.parametrize("form", ["plain", "openmetrics"])

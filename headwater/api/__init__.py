@@ -1,0 +1,1 @@
+"""`headwater serve`: the change stream, waiting and lag over HTTP, in one FastAPI app."""

@@ -1,0 +1,151 @@
+"""``headwater serve``: the API over HTTP until stopped; the accounts of its file of users."""
+
+from __future__ import annotations
+
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from cdc.errors import UsageError
+from headwater.cli.common.context import captured, configured
+from headwater.cli.common.output import err, out
+
+group = typer.Typer(name="serve", invoke_without_command=True, rich_markup_mode=None)
+_NEEDED = ("argon2", "fastapi", "httptools", "uvicorn", "uvloop")
+RoleOption = Annotated[str, typer.Option("--role", help="viewer or operator.")]
+TablesOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--table",
+        metavar="TABLE",
+        help="Table whose row values may be shown: schema.table, schema.* or *; repeatable.",
+    ),
+]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the verb."""
+    app.add_typer(group)
+
+
+@group.callback()
+def serve(
+    ctx: typer.Context,
+    json_logs: Annotated[
+        bool,
+        typer.Option(
+            "--json", help="Log as JSON lines (the default when output is not a terminal)."
+        ),
+    ] = False,
+) -> None:
+    """Serve rows and changes of tables, waits and lag over HTTP, until stopped.
+
+    It listens where serve.listen says, by default on 127.0.0.1:8484. GET /changes/TABLE streams a
+    table's rows and then its changes as server-sent events; GET /views/VIEW/wait waits until a view
+    holds a change; GET /openapi.json describes all. It writes nothing to the source or Kafka.
+    Several servers can run side by side.
+
+    On other addresses than loopback it needs a login and TLS (docs/serve.md). On SIGTERM or Ctrl-C
+    each client is told where to go on. Needs `pip install 'headwater[serve]'`.
+
+    \b
+    Examples:
+      headwater serve
+      headwater serve add-user alice --role operator --table '*'
+      headwater serve add-token cache --table public.orders
+    """
+    if ctx.invoked_subcommand is not None:
+        return
+    refuse_missing()
+    from cdc.logs import configure
+    from headwater.api.server import serve as run
+
+    config = captured(ctx)
+    configure(json_logs or not sys.stderr.isatty())
+    run(config)
+
+
+@group.command(name="add-user")
+def add_user(
+    ctx: typer.Context,
+    name: Annotated[str, typer.Argument(metavar="NAME")],
+    role: RoleOption = "viewer",
+    tables: TablesOption = None,
+) -> None:
+    """Add a user to the file serve.users, or replace one.
+
+    Asks for the password; without a terminal it is the first line of standard input. A running
+    server knows the user at once.
+
+    \b
+    Example:
+      headwater serve add-user alice --role operator --table '*'
+    """
+    refuse_missing()
+    from headwater.api.access.passwords import SHORTEST_PASSWORD, hashed_password
+
+    path = _users(ctx)
+    if sys.stdin.isatty():
+        password = typer.prompt("Password", hide_input=True, confirmation_prompt=True, err=True)
+    else:
+        password = sys.stdin.readline().rstrip("\r\n")
+    if len(password) < SHORTEST_PASSWORD:
+        raise UsageError(
+            "the password is too short", f"use at least {SHORTEST_PASSWORD} characters"
+        )
+    _write(path, "users", name, hashed_password(password), role, tables)
+    err().print(f"{name} may log in", soft_wrap=True, markup=False)
+
+
+@group.command(name="add-token")
+def add_token(
+    ctx: typer.Context,
+    name: Annotated[str, typer.Argument(metavar="NAME")],
+    role: RoleOption = "viewer",
+    tables: TablesOption = None,
+) -> None:
+    """Add a token for a program to the file serve.users, or replace one, and print it once.
+
+    The program sends it as `Authorization: Bearer TOKEN`. The file has only its hash.
+
+    \b
+    Example:
+      headwater serve add-token cache --table public.orders > cache.token
+    """
+    refuse_missing()
+    from headwater.api.access.passwords import fresh_token, hashed_token
+
+    token = fresh_token()
+    _write(_users(ctx), "tokens", name, hashed_token(token), role, tables)
+    out().print(token, soft_wrap=True, markup=False)
+
+
+def refuse_missing() -> None:
+    """Raise ``UsageError`` without the packages of the extra."""
+    missing = [name for name in _NEEDED if find_spec(name) is None]
+    if missing:
+        raise UsageError(
+            f"headwater serve needs {', '.join(missing)}, which is not installed",
+            "pip install 'headwater[serve]'",
+        )
+
+
+def _users(ctx: typer.Context) -> Path:
+    users = configured(ctx).serve.users
+    if not users:
+        raise UsageError("serve.users is not set", 'set users = "users.toml" in [serve]')
+    return Path(users)
+
+
+def _write(
+    path: Path, section: str, name: str, hashed: str, role: str, tables: list[str] | None
+) -> None:
+    from headwater.api.access.principal import Role
+    from headwater.api.access.users import write_account
+
+    if role not in list(Role):
+        raise UsageError(f"{role!r} is no role", "use viewer or operator")
+    write_account(path, section, name, hashed, Role(role), tuple(tables or ()))
