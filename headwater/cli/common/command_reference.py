@@ -58,10 +58,11 @@ def page() -> str:
 
 
 def _kinds() -> Iterator[type[HeadwaterError]]:
-    """The kinds of errors that somebody sees, each before those that it holds."""
+    """The kinds of errors that somebody sees, each before those that it holds; not what a module
+    that happens to be imported makes of them."""
     for kind in (UsageError, FatalError, RetryableError):
         yield kind
-        yield from kind.__subclasses__()
+        yield from (one for one in kind.__subclasses__() if one.__module__ == kind.__module__)
 
 
 def _kind(kind: type[HeadwaterError]) -> str:
