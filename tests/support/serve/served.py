@@ -5,7 +5,6 @@ from __future__ import annotations
 import http.client
 import json
 import runpy
-import socket
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -16,6 +15,7 @@ from urllib.parse import quote, urlencode
 
 import psycopg
 
+from stack.ports import free_port
 from tests.support.commands.deployment import Deployment
 from tests.support.servers.forked_command import Child
 from tests.support.waiting import wait_until
@@ -24,12 +24,6 @@ EXAMPLES = Path(__file__).parents[3] / "docs/examples"
 _EXAMPLE = runpy.run_path(str(EXAMPLES / "follow_table.py"))
 Follower: Any = _EXAMPLE["Follower"]
 """The example of the documentation."""
-
-
-def free_port() -> int:
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        return int(taken.getsockname()[1])
 
 
 @dataclass(slots=True)
