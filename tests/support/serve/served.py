@@ -44,7 +44,7 @@ class Served:
     """A server on ``port``; ``settings`` are lines of [serve]."""
 
     deployment: Deployment
-    port: int = field(default_factory=free_port)
+    port: int = field(default_factory=lambda: free_port(set()))
     settings: str = ""
 
     @property
