@@ -3,7 +3,6 @@ indexes that no view needs any more."""
 
 from __future__ import annotations
 
-import gc
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
@@ -15,6 +14,7 @@ from cdc.log_events import LogEvent
 from jobs.run.stream.tombstone_expiry import TombstoneExpiry
 from jobs.run.tables.mirrored_tables import MirroredTables
 from jobs.run.views.group_offsets import GroupOffsets
+from jobs.spark.garbage_collector import give_back_memory
 from jobs.state.batch.stream_offsets import forget_batches
 from jobs.state.mirrors.indexes import drop_spare_indexes
 from jobs.state.server.connection import Connection
@@ -34,7 +34,7 @@ class StateUpkeep:
 
     def look_after(self, conn: Connection) -> None:
         """Raises ``RetryableError`` for what passes."""
-        gc.collect()  # it looks for cycles by itself after millions of objects only
+        give_back_memory()
         forget_batches(conn, self.reach.lowest())
         self._expiry.expire(conn, self.tables.filled(conn).values(), self.ends)
         with self.changing() as state:
