@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
 from http import HTTPStatus
 from typing import Any, Final
 
@@ -42,13 +41,16 @@ class Waits:
             raise unavailable("too-many-waits", f"{self._most} requests wait already")
         self._busy += 1
         views = self._idle.pop() if self._idle else Views(self._config)
-        try:
-            loop = asyncio.get_running_loop()
-            waiting = partial(_wait, views, view, goal, timeout_s)
-            return await asyncio.shield(loop.run_in_executor(self._threads, waiting))
-        finally:
+        loop = asyncio.get_running_loop()
+        waiting = loop.run_in_executor(self._threads, _wait, views, view, goal, timeout_s)
+
+        def over(_: object) -> None:
+            """The thread's end, not the request's, which may be cancelled before."""
             self._busy -= 1
             self._idle.append(views)
+
+        waiting.add_done_callback(over)
+        return await asyncio.shield(waiting)
 
 
 def _wait(views: Views, view: str, lsn: int | None, timeout_s: float) -> dict[str, Any]:
