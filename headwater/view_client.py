@@ -16,6 +16,7 @@ from cdc.events.marks import Mark
 from cdc.kafka.broker import Broker, Offsets
 from cdc.kafka.marks import refuse_other_database
 from cdc.lsn import format_lsn, parse_lsn
+from cdc.registry.schemas import registry_of, values_of
 from cdc.source.position import CURRENT_LSN, nudge
 from cdc.source.position import current_lsn as lsn_of
 from cdc.source.postgres import Connection, connect
@@ -86,6 +87,7 @@ class Views:
         """Raises ``ConfigError`` for a file that is wrong."""
         self._config = config if isinstance(config, Config) else load_config(Path(config))
         self._broker = Broker(self._config.kafka.bootstrap_servers, self._config.kafka)
+        self._values = values_of(registry_of(self._config))
         self._conn: Connection | None = None
         self._here: SourceIdentity | None = None
         self._met = False
@@ -183,7 +185,11 @@ class Views:
             Standing(
                 view,
                 applied_below(
-                    self._broker, self._config.source.name, view, self._facts.topics(view)
+                    self._broker,
+                    self._config.source.name,
+                    view,
+                    self._facts.topics(view),
+                    self._values,
                 ),
                 sum(one.records for one in behind),
                 self.parked(view),

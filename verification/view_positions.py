@@ -12,12 +12,15 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import NamedTuple, TypeAlias, TypeVar
 
+import orjson
+
 from cdc.errors import RetryableError, ViewError
 from cdc.events.marks import Mark
 from cdc.kafka import marks
 from cdc.kafka.broker import Broker, Offsets, Place, Stretch
 from cdc.lag.measure import commit_lsn, of_these_topics
 from cdc.lsn import format_lsn
+from cdc.registry.schemas import Read
 from cdc.topics import view_group
 
 T = TypeVar("T")
@@ -203,9 +206,11 @@ def unapplied(wanted: Offsets, committed: Offsets) -> list[Behind]:
     return behind
 
 
-def applied_below(broker: Broker, source: str, view: str, topics: Sequence[str]) -> int | None:
+def applied_below(
+    broker: Broker, source: str, view: str, topics: Sequence[str], read: Read = orjson.loads
+) -> int | None:
     """The LSN below which a view holds everything that was committed: that of its first change
-    which is not applied, else where capture is.
+    which is not applied, else where capture is. ``read`` tells what a value says.
 
     None when nobody can say: nothing was applied, capture never ran, or records of it are gone.
     """
@@ -222,7 +227,7 @@ def applied_below(broker: Broker, source: str, view: str, topics: Sequence[str])
             return None
         stretches[one.topic, one.partition] = one.at, one.end
     first = broker.first_values(stretches)
-    lsns = (commit_lsn(topic, records[-1]) for (topic, _), records in first.items())
+    lsns = (commit_lsn(topic, records[-1], read) for (topic, _), records in first.items())
     return min((reached, *(lsn for lsn in lsns if lsn is not None)))
 
 

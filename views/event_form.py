@@ -7,14 +7,8 @@ from cdc.events.form import Form
 
 
 def refuse_unread(form: Form) -> None:
-    """Raise ``ViewError`` for a format that views do not read, and where changes are not published:
-    a view would go on without them, and nothing would tell."""
-    if form.registered:
-        raise ViewError(
-            f'views read JSON, and [events] has format = "{form.format}"',
-            "remove [views]; or remove format and [events.registry], and give the source another "
-            "source.name",
-        )
+    """Raise ``ViewError`` where changes are not published: a view would go on without them, and
+    nothing would tell."""
     if not form.skipped:
         return
     codes = ",".join(sorted(form.skipped))

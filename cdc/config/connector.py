@@ -17,6 +17,11 @@ def refuse_without_capture(config: Config) -> None:
             'source.events: is "debezium", and [events] does not say how the connector writes: set '
             'preset = "debezium" there, and the modes that the connector sets'
         )
+    if config.events.format != "json":
+        raise ValueError(
+            "events.format: a connector's topics are read as JSON: let it write them with "
+            "JsonConverter, and remove format and [events.registry]"
+        )
     if config.apply.engine != "database":
         raise ValueError(
             "apply.engine: views of a connector's topics are kept over the state database: set "

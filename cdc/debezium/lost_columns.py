@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from cdc.config import Config
 from cdc.events.form import Form
-from cdc.events.readers.columns import EXACT_DIGITS, ColumnKind, loss, precision_of
+from cdc.events.readers.columns import EXACT_DIGITS, ColumnKind, exceeds_double, loss
 from cdc.events.readers.debezium import left_out_sign, may_be_left_out
 from cdc.source.errors import translated
 from cdc.source.postgres import Connection
@@ -50,10 +50,8 @@ def _loss(form: Form, name: str, kind: ColumnKind, is_full: bool) -> str:
         return reason
     if base in ("varbit", "name") and kind.kind != "enum":
         return f"Debezium has no exact form of {base}"
-    if base in ("numeric", "money") and form.decimals == "double":
-        digits = precision_of(kind.typmod) if base == "numeric" and kind.typmod >= 0 else 1000
-        if digits > EXACT_DIGITS:
-            return f"decimal.handling.mode = double keeps {EXACT_DIGITS} digits"
+    if form.decimals == "double" and exceeds_double(base, kind.typmod):
+        return f"decimal.handling.mode = double keeps {EXACT_DIGITS} digits"
     is_told = is_full or not kind.nullable or not may_be_left_out(kind)
     if is_told or left_out_sign(form, name, kind) is not None:
         return ""

@@ -26,17 +26,24 @@ from cdc.events.readers.records import (
 )
 from cdc.kafka.broker import Broker, read_compacted
 from cdc.kafka.partition_reader import FetchedRecord
+from cdc.registry.schemas import SchemaRegistry, payloads_of, registry_of
 from cdc.topics import schemas_topic
 
 
 class FormReader:
     """Of topics that capture fills in another form. ``learn`` gives the columns of each table
-    version that is described, by ``schema_id``."""
+    version that is described, by ``schema_id``; ``registry`` has the schemas of records that do not
+    carry them."""
 
-    def __init__(self, form: Form, learn: Callable[[], Mapping[str, Columns]]) -> None:
-        self._form, self._learn = form, learn
+    def __init__(
+        self,
+        form: Form,
+        learn: Callable[[], Mapping[str, Columns]],
+        registry: SchemaRegistry | None = None,
+    ) -> None:
+        self._form, self._learn, self._registry = form, learn, registry
         self._known: Mapping[str, Columns] = {}
-        self._reader = RecordReader(form, self._columns)
+        self._reader = RecordReader(form, self._columns, payloads_of(registry))
         self.epoch = 0
 
     def raw(self, topic: str, records: Iterable[Raw]) -> list[Raw]:
@@ -62,17 +69,19 @@ class FormReader:
 
     def for_tasks(self) -> Self:
         known = self._learn()
-        return type(self)(self._form, lambda: known)
+        return type(self)(self._form, lambda: known, self._registry)
 
     def _columns(self, schema_id: str) -> Columns | None:
         return self._known.get(schema_id)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _of_known, (self._form, self._learn())
+        return _of_known, (self._form, self._learn(), self._registry)
 
 
-def _of_known(form: Form, known: Mapping[str, Columns]) -> FormReader:
-    return FormReader(form, lambda: known)
+def _of_known(
+    form: Form, known: Mapping[str, Columns], registry: SchemaRegistry | None
+) -> FormReader:
+    return FormReader(form, lambda: known, registry)
 
 
 def described(config: Config) -> dict[str, Columns]:
@@ -104,7 +113,9 @@ def event_reader(config: Config) -> EventReader | None:
     if config.source.of_debezium:
         return DebeziumReader(config.events.form, partial(learned, config))
     form = form_of(config)
-    return None if form is None else FormReader(form, partial(described, config))
+    if form is None:
+        return None
+    return FormReader(form, partial(described, config), registry_of(config))
 
 
 def form_of(config: Config) -> Form | None:

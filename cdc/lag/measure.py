@@ -22,6 +22,7 @@ from cdc.events.readers.debezium import connector_lsn
 from cdc.kafka.broker import Offsets, Record
 from cdc.lag.slot_activity import SlotActivity
 from cdc.lsn import parse_lsn
+from cdc.registry.schemas import Read
 from cdc.source.errors import translated
 from cdc.source.postgres import Connection
 
@@ -141,21 +142,22 @@ def of_these_topics(committed: Offsets, ends: Offsets) -> Offsets:
     }
 
 
-def commit_ms(waiting: Sequence[Record]) -> float:
+def commit_ms(waiting: Sequence[Record], read: Read = orjson.loads) -> float:
     """When the first of ``waiting`` was committed, in ms since 1970: the one behind it tells for a
     tombstone. When Kafka had it, if none does."""
     try:
-        return float(payload(orjson.loads(waiting[-1].value or b""))["source"]["ts_ms"])
+        return float(payload(read(waiting[-1].value or b""))["source"]["ts_ms"])
     except (ValueError, KeyError, TypeError):
         return waiting[0].timestamp_ms
 
 
-def commit_lsn(topic: str, record: Record) -> int | None:
-    """Of a record's event; None of a tombstone. Raises ``LogError`` for what is no event."""
+def commit_lsn(topic: str, record: Record, read: Read = orjson.loads) -> int | None:
+    """Of a record's event; None of a tombstone. ``read`` tells what a value says. Raises
+    ``LogError`` for what is no event."""
     if record.value is None:
         return None
     try:
-        source = payload(orjson.loads(record.value))["source"]
+        source = payload(read(record.value))["source"]
         lsn = source.get("commit_lsn")
         return connector_lsn(source) if lsn is None else int(lsn)
     except (ValueError, KeyError, TypeError):

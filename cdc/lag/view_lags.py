@@ -9,9 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
+import orjson
+
 from cdc.errors import LogError
 from cdc.kafka.broker import Broker, Commit, Place, Record, Stretch
 from cdc.lag.measure import PartitionLag, commit_lsn, commit_ms
+from cdc.registry.schemas import Read
 from cdc.topics import view_group
 
 Topics = Mapping[str, Sequence[str]]
@@ -43,29 +46,29 @@ class _Standing(NamedTuple):
 
 
 def view_lags(
-    broker: Broker, topics: Topics, moment: Moment
+    broker: Broker, topics: Topics, moment: Moment, read: Read = orjson.loads
 ) -> tuple[list[PartitionLag], dict[str, LogError]]:
     """One entry for every partition of every view, and why a view could not be measured: Kafka
     refuses something of it, it has a topic that does not exist, or one with a record that Headwater
-    has not written.
+    has not written. ``read`` tells what a value says.
 
     Raises ``RetryableError`` when Kafka cannot be reached.
     """
     try:
-        return _together(broker, topics, moment)
+        return _together(broker, topics, moment, read)
     except LogError as error:
         if len(topics) == 1:
             return [], dict.fromkeys(topics, error)
     found, errors = list[PartitionLag](), dict[str, LogError]()
     for view, own in topics.items():
-        of_view, error_of = view_lags(broker, {view: own}, moment)
+        of_view, error_of = view_lags(broker, {view: own}, moment, read)
         found += of_view
         errors |= error_of
     return found, errors
 
 
 def _together(
-    broker: Broker, topics: Topics, moment: Moment
+    broker: Broker, topics: Topics, moment: Moment, read: Read
 ) -> tuple[list[PartitionLag], dict[str, LogError]]:
     # In this order a view that works meanwhile is never ahead of the ends.
     commits = {view: broker.commits(view_group(view), own) for view, own in topics.items()}
@@ -88,7 +91,7 @@ def _together(
     found, errors = list[PartitionLag](), dict[str, LogError]()
     for view, of_view in standings.items():
         try:
-            found += [_lag(view, one, first, moment) for one in of_view]
+            found += [_lag(view, one, first, moment, read) for one in of_view]
         except LogError as error:
             errors[view] = error
     return found, errors
@@ -113,11 +116,13 @@ def _first_records(broker: Broker, standings: Iterable[_Standing]) -> _FirstReco
     return found
 
 
-def _lag(view: str, one: _Standing, first: _FirstRecords, moment: Moment) -> PartitionLag:
+def _lag(
+    view: str, one: _Standing, first: _FirstRecords, moment: Moment, read: Read
+) -> PartitionLag:
     waiting = first.get((one.place, one.stretch), ())
     (topic, partition), commit, now_s = one.place, one.commit, moment.now_s
-    first_ms = commit_ms(waiting) if waiting else now_s * 1000
-    reached = commit_lsn(topic, waiting[-1]) if waiting else None
+    first_ms = commit_ms(waiting, read) if waiting else now_s * 1000
+    reached = commit_lsn(topic, waiting[-1], read) if waiting else None
     reached = moment.confirmed if reached is None else reached
     return PartitionLag(
         view,

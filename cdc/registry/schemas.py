@@ -5,9 +5,11 @@ What was answered once is kept: while the registry is away, records whose schema
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from enum import Enum
-from typing import Any, Final
+from threading import Lock
+from types import MappingProxyType
+from typing import Any, Final, NamedTuple
 
 import orjson
 import structlog
@@ -18,6 +20,7 @@ from cdc.errors import LogError, RetryableError
 from cdc.events.formats.avro_reader import avro_reader
 from cdc.events.formats.framing import HEAD_BYTES, schema_id_of
 from cdc.events.formats.subjects import Role, subject
+from cdc.events.readers.records import Decode, payload
 from cdc.log_events import LogEvent
 from cdc.registry.client import Client, RefusedError
 
@@ -38,18 +41,33 @@ class Standing(Enum):
     INCOMPATIBLE = "incompatible"
 
 
-class SchemaRegistry:
-    """The registry of one process."""
+class Document(NamedTuple):
+    """A schema as the registry has it: its kind (``AVRO``, ``JSON``) and its text."""
 
-    def __init__(self, settings: Registry) -> None:
+    kind: str
+    text: str
+
+
+NO_DOCUMENTS: Final[Mapping[int, Document]] = MappingProxyType({})
+
+
+class SchemaRegistry:
+    """The registry of one process. Records may be read by several threads. ``documents`` are the
+    schemas that are known, by their ids."""
+
+    def __init__(
+        self, settings: Registry, documents: Mapping[int, Document] = NO_DOCUMENTS
+    ) -> None:
         self._client = Client(settings)
         self._settings = settings
         self._ids: dict[tuple[str, str], int] = {}
-        self._readers: dict[int, Read] = {}
+        self._documents = dict(documents)
+        self._readers: dict[int, Read | None] = {}
+        self._asking = Lock()
 
-    def __reduce__(self) -> tuple[type[SchemaRegistry], tuple[Registry]]:
+    def __reduce__(self) -> tuple[type[SchemaRegistry], tuple[Registry, dict[int, Document]]]:
         """Another process has a connection of its own."""
-        return SchemaRegistry, (self._settings,)
+        return SchemaRegistry, (self._settings, self._documents)
 
     def id_of(self, topic: str, role: Role, record: str, kind: str, document: str) -> int:
         """See ``cdc.events.formats.packing.Registry``."""
@@ -94,13 +112,15 @@ class SchemaRegistry:
     def value(self, data: bytes) -> Any:
         """What a key or a value says, as JSON has it: the record may be JSON. Raises ``ValueError``
         for what is neither, ``RetryableError`` while its schema cannot be had."""
-        id_ = schema_id_of(data)
-        if id_ is None:
-            return orjson.loads(data)
-        read = self._readers.get(id_)
-        if read is None:
-            read = self._readers[id_] = self._asked_reader(id_)
-        return read(data[HEAD_BYTES:])
+        return self._said(data, orjson.loads)
+
+    def payload(self, data: bytes) -> dict[str, Any]:
+        """As ``value``, of what is an object; numbers of JSON keep their digits, as
+        ``cdc.events.readers.records.payload`` has them. Raises ``TypeError`` for what is none."""
+        found = self._said(data, payload)
+        if not isinstance(found, dict):
+            raise TypeError("no object")
+        return found
 
     def close(self) -> None:
         """Let go of the connection."""
@@ -156,7 +176,23 @@ class SchemaRegistry:
         except (RefusedError, RetryableError, KeyError, TypeError):
             return "?"
 
-    def _asked_reader(self, id_: int) -> Read:
+    def _said(self, data: bytes, json: Read) -> Any:
+        id_ = schema_id_of(data)
+        if id_ is None:
+            return json(data)
+        if id_ not in self._readers:
+            self._readers[id_] = self._reader(id_)
+        read = self._readers[id_] or json
+        return read(data[HEAD_BYTES:])
+
+    def _reader(self, id_: int) -> Read | None:
+        """None of a schema whose records are JSON."""
+        with self._asking:
+            if (document := self._documents.get(id_)) is None:
+                document = self._documents[id_] = self._asked_document(id_)
+        return avro_reader(document.text) if document.kind == AVRO else None
+
+    def _asked_document(self, id_: int) -> Document:
         try:
             found = self._client.get("schemas", "ids", str(id_))
         except RefusedError as error:
@@ -166,9 +202,7 @@ class SchemaRegistry:
                 "check events.registry.url: the registry is another one than the topics were "
                 "filled with, or lost its schemas",
             ) from None
-        if found.get("schemaType", AVRO) == AVRO:
-            return avro_reader(found["schema"])
-        return orjson.loads
+        return Document(found.get("schemaType", AVRO), found["schema"])
 
     def _odd(self, name: str) -> LogError:
         return LogError(
@@ -191,3 +225,8 @@ def registry_of(config: Config) -> SchemaRegistry | None:
 def values_of(registry: SchemaRegistry | None) -> Read:
     """What tells what a value says."""
     return orjson.loads if registry is None else registry.value
+
+
+def payloads_of(registry: SchemaRegistry | None) -> Decode:
+    """What tells which object a key or a value is."""
+    return payload if registry is None else registry.payload

@@ -19,6 +19,7 @@ from cdc.lag.report import Assessor, Block, Report
 from cdc.lag.slot_activity import SlotActivity
 from cdc.lag.source_session import SourceSession
 from cdc.lag.view_lags import Moment, view_lags
+from cdc.registry.schemas import registry_of, values_of
 from headwater.lag.parked_counts import Parked, ParkedKeys, by_view
 from headwater.lag.verified import Verified, read_verified
 from jobs.generations.last_error import stopped
@@ -79,6 +80,7 @@ class LagWatch:
         self._servers: tuple[Config, Broker, ViewFacts, ParkedKeys] | None = None
         self._facts = _Facts({}, {}, {}, {}, {})
         self._facts_due = 0.0
+        self._values = values_of(registry_of(first))
 
     def look(self) -> Seen:
         """Raises ``HeadwaterError`` where a server does not answer; call ``close`` then."""
@@ -149,7 +151,9 @@ class LagWatch:
             refuse_other_database(source.name, stored.mark, self._source.identity())
         confirmed = stored.mark.confirmed if stored else None
         lag = lag_of(activity, source.slot_name, stored, now_s)
-        found, unmeasured = view_lags(broker, topics, Moment(lag.wal_lsn, confirmed, now_s))
+        found, unmeasured = view_lags(
+            broker, topics, Moment(lag.wal_lsn, confirmed, now_s), self._values
+        )
         return replace(lag, views=tuple(found)), unmeasured
 
     def _activity(self, slot: str) -> SlotActivity | None:
@@ -172,6 +176,7 @@ class LagWatch:
             own = [v for v in names if v in config.views and not is_kept_by_state(config, v)]
             letters = ParkedKeys(config, broker, own)
             self._servers = config, broker, view_facts(config, broker), letters
+            self._values = values_of(registry_of(config))
             self._facts_due = 0.0
         return self._servers
 

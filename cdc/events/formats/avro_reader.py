@@ -19,7 +19,13 @@ Read = Callable[[bytes, int], tuple[Any, int]]
 
 _FLOAT: Final = Struct("<f")
 _DOUBLE: Final = Struct("<d")
+_OPTIONAL: Final = 2
+_PRESENT: Final = 2
+"""The second branch of a union, in zigzag."""
+_LEAST_DIGITS: Final = 6
 _MOST_DIGITS: Final = 9
+_NORMAL: Final = 2.0**-126
+"""The smallest float of 32 bits that has all its digits."""
 
 
 def avro_reader(document: str) -> Callable[[bytes], Any]:
@@ -80,9 +86,24 @@ class _Types:
 
 
 def _union(branches: list[Read]) -> Read:
+    if len(branches) == _OPTIONAL and branches[0] is _null:
+        return _optional(branches[1])
+
     def read(data: bytes, at: int) -> tuple[Any, int]:
         chosen, at = read_zigzag(data, at)
         return branches[chosen](data, at)
+
+    return read
+
+
+def _optional(present: Read) -> Read:
+    def read(data: bytes, at: int) -> tuple[Any, int]:
+        branch = data[at]
+        if branch == _PRESENT:
+            return present(data, at + 1)
+        if branch:
+            raise IndexError("no branch of a union")
+        return None, at + 1
 
     return read
 
@@ -171,7 +192,7 @@ def shortest(number: float) -> float | str:
     """The number with the fewest digits that is the same float of 32 bits."""
     if not isfinite(number):
         return finite(number)
-    for digits in range(6, _MOST_DIGITS):
+    for digits in range(_LEAST_DIGITS if abs(number) >= _NORMAL else 1, _MOST_DIGITS):
         found = float(f"{number:.{digits}g}")
         if _FLOAT.unpack(_FLOAT.pack(found))[0] == number:
             return found

@@ -95,6 +95,8 @@ def loss(form: Form, column: ColumnKind) -> str:
         return ""
     base = column.element or column.base
     typmod = column.item_typmod if column.element else column.typmod
+    if form.format == "avro" and form.decimals == "double" and exceeds_double(base, typmod):
+        return f"decimal.handling.mode = double keeps {EXACT_DIGITS} digits in Avro"
     if base == "interval" and form.intervals == "numeric":
         return "interval.handling.mode = numeric makes months and days microseconds"
     if base == "numeric" and form.decimals == "precise" and typmod < 0:
@@ -174,7 +176,7 @@ def _decimal(mode: Decimals, base: str, typmod: int) -> Reader | None:
     if mode == "string":
         return None
     if mode == "double":
-        return _number
+        return _number if base == "money" or typmod < 0 else _of_scale(scale_of(base, typmod))
     if base == "numeric" and typmod < 0:
         return lambda value: _unscaled(value["value"], value["scale"])
     scale = scale_of(base, typmod)
@@ -184,6 +186,13 @@ def _decimal(mode: Decimals, base: str, typmod: int) -> Reader | None:
 def precision_of(typmod: int) -> int:
     """Of a ``numeric(precision, scale)``."""
     return (typmod - 4) >> 16 & 0xFFFF
+
+
+def exceeds_double(base: str, typmod: int) -> bool:
+    """Whether a decimal may have more digits than a double keeps."""
+    if base == "numeric":
+        return typmod < 0 or precision_of(typmod) > EXACT_DIGITS
+    return base == "money"
 
 
 def scale_of(base: str, typmod: int) -> int:
@@ -205,6 +214,18 @@ def _number(value: Any) -> str:
     if isinstance(value, str):
         return _FLOAT_WORDS[value]
     return value.text if isinstance(value, Digits) else str(value)
+
+
+def _of_scale(scale: int) -> Reader:
+    """A double that was no text has digits of its own: as many as the column has are exact."""
+    unit = Decimal((0, (1,), -scale))
+
+    def read(value: Any) -> str:
+        if isinstance(value, (str, Digits)):
+            return _number(value)
+        return f"{Decimal(repr(value)).quantize(unit):f}"
+
+    return read
 
 
 def _base64(value: Any) -> str:

@@ -22,6 +22,8 @@ FAULTS: Final = (ValueError, TypeError, KeyError, AttributeError, OverflowError,
 
 Raw = tuple[bytes | None, bytes | None, int]
 """A record: key, value, which is None for a tombstone, and offset."""
+Decode = Callable[[bytes], dict[str, Any]]
+"""From a key or a value to the object that it is, without a schema. Raises one of ``FAULTS``."""
 Columns = Mapping[str, ColumnKind]
 """The columns of a version of a table, by the names that events of it have."""
 
@@ -56,10 +58,12 @@ class UnknownVersionError(Exception):
 
 class RecordReader:
     """Reads the records of one form. ``columns_of`` gives those of a ``schema_id``, None where it
-    is not known."""
+    is not known; ``decode`` tells what a key or a value says."""
 
-    def __init__(self, form: Form, columns_of: Callable[[str], Columns | None]) -> None:
-        self._form, self._columns_of = form, columns_of
+    def __init__(
+        self, form: Form, columns_of: Callable[[str], Columns | None], decode: Decode | None = None
+    ) -> None:
+        self._form, self._columns_of, self._decode = form, columns_of, decode or payload
         self._versions: dict[str, Version] = {}
 
     def record(self, key: bytes | None, value: bytes | None) -> tuple[bytes | None, bytes | None]:
@@ -68,7 +72,7 @@ class RecordReader:
         if value is None:
             return key, None
         try:
-            event = payload(value)
+            event = self._decode(value)
             source = event["source"]
             version = self._of(source["schema_id"])
             unchanged = source.get("unchanged") or ()
@@ -77,7 +81,7 @@ class RecordReader:
             if (after := event["after"]) is not None:
                 version.refuse_lost(after, unchanged)
                 event["after"] = version.row(after, unchanged)
-            own_key = None if key is None else dumped(version.row(payload(key), ()))
+            own_key = None if key is None else dumped(version.row(self._decode(key), ()))
             return own_key, dumped(event)
         except FAULTS:
             return key, UNREADABLE + value
@@ -86,7 +90,7 @@ class RecordReader:
         """A key alone. Raises ``UnknownVersionError``, ``ValueError`` for what is none."""
         version = self._of(schema_id)
         try:
-            return dumped(version.row(payload(key), ()))
+            return dumped(version.row(self._decode(key), ()))
         except FAULTS:
             raise ValueError("the record's key is not of its table") from None
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from cdc.errors import LogError
 from headwater.cli.dead_letters.entry import Entry
+from headwater.cli.dead_letters.registry_values import in_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -77,11 +78,14 @@ def told(letter: DeadLetter, number: int = 1) -> Entry:
 def _read(config: Config) -> Iterator[DeadLetter]:
     from cdc.events.capture_dead_letters import whole
     from cdc.kafka.broker import Broker
+    from cdc.registry.schemas import registry_of
     from cdc.topics import dead_letters_topic
 
-    topic = dead_letters_topic(config.source.name)
+    topic, registry = dead_letters_topic(config.source.name), registry_of(config)
     with Broker(config.kafka.bootstrap_servers, config.kafka) as broker:
         if topic in broker.partitions([topic]):
             start = broker.beginning_offsets([topic])[topic][0]
             end = broker.end_offsets([topic])[topic][0]
-            yield from whole(broker.read(topic, 0, start, end))
+            for letter in whole(broker.read(topic, 0, start, end)):
+                key = None if letter.key is None else in_json(registry, letter.key)
+                yield letter._replace(key=key)

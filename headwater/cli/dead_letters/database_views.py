@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from cdc.errors import LogError
 from headwater.cli.dead_letters.entry import Entry, Settled, row_key
+from headwater.cli.dead_letters.registry_values import in_json
 from headwater.cli.view.request import command, kept_by_state, result
 
 if TYPE_CHECKING:
@@ -64,14 +65,16 @@ def readers(config: Config, tables: Collection[str]) -> set[str]:
 
 
 def with_record(config: Config, entry: Entry) -> Entry:
-    """With the record's value as Kafka has it. Raises ``LogError`` when it has it no more."""
+    """With the record's value as Kafka has it; in a format with a registry as JSON. Raises
+    ``LogError`` when it has it no more."""
     from cdc.kafka.broker import Broker
+    from cdc.registry.schemas import registry_of
 
     topic, partition, offset = entry.id.rsplit("-", 2)
     at = int(offset)
     with closing(Broker(config.kafka.bootstrap_servers, config.kafka)) as broker:
         for one in broker.read(topic, int(partition), at, at + 1):
-            return entry._replace(value=one.value or b"")
+            return entry._replace(value=in_json(registry_of(config), one.value or b""))
     raise LogError(f"{entry.id}: Kafka no longer holds this record")
 
 

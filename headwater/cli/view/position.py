@@ -17,12 +17,13 @@ Document = dict[str, Any]
 
 def reached(config: Config, name: str, topics: list[str], broker: Broker) -> Document:
     """How far a view is that reads these topics."""
+    from cdc.registry.schemas import registry_of, values_of
     from headwater.cli.lag.display import proof
     from headwater.lag.document import verified_document
     from headwater.lag.watch import LagWatch
     from verification.view_positions import applied_below
 
-    below = applied_below(broker, config.source.name, name, topics)
+    below = applied_below(broker, config.source.name, name, topics, values_of(registry_of(config)))
     with closing(LagWatch(lambda: config, [name])) as looks:
         seen = looks.settled()
     for error in seen.unmeasured.values():

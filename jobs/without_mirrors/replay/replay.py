@@ -15,6 +15,7 @@ from typing import NamedTuple
 from cdc.config import Config
 from cdc.errors import UsageError, ViewError
 from cdc.kafka.broker import Broker, Offsets
+from cdc.registry.schemas import payloads_of, registry_of
 from cdc.topics import table_topic, view_group
 from jobs.generations.generation_record import Generation, read_generations
 from jobs.generations.live_view_lock import live_held
@@ -67,7 +68,8 @@ def replay(config: Config, broker: Broker, name: str, text: str, place: Place) -
     )
     state = state_of(directory, live)
     beginning = state.beginning()
-    wanted = places(broker, topics, place, {} if beginning is None else beginning.offsets)
+    floor = {} if beginning is None else beginning.offsets
+    wanted = places(broker, topics, place, floor, payloads_of(registry_of(config)))
     with live_held(directory, config.apply.retry_s, live.number):
         state = state_of(directory, live)
         finish_rewind(state.checkpoint)

@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from typing import Final, Literal, NamedTuple, TypeAlias
 
 from cdc.errors import LogError, UsageError
-from cdc.events.readers.records import payload
+from cdc.events.readers.records import Decode, payload
 from cdc.kafka.broker import Broker, Offsets, Record
 from cdc.lsn import Position, format_lsn, parse_lsn
 
@@ -81,10 +81,17 @@ def _unclear(text: str) -> UsageError:
     )
 
 
-def places(broker: Broker, topics: Iterable[str], wanted: Place, floor: Offsets) -> Offsets:
+def places(
+    broker: Broker,
+    topics: Iterable[str],
+    wanted: Place,
+    floor: Offsets,
+    decode: Decode = payload,
+) -> Offsets:
     """The offsets of a place, of the partitions it speaks of.
 
-    ``floor`` is where the view's own stream begins: nothing before it matters. Raises
+    ``floor`` is where the view's own stream begins: nothing before it matters; ``decode`` tells
+    what a value says. Raises
     ``UsageError`` for a partition that is not the view's, and ``LogError`` when retention has
     removed what would be needed.
     """
@@ -111,8 +118,9 @@ def places(broker: Broker, topics: Iterable[str], wanted: Place, floor: Offsets)
             elif isinstance(wanted, AtTime):
                 at = since[topic][partition]
             elif isinstance(wanted, AtLsn):
-                at = first_at(wanted.lsn, low, end, _probe(broker, topic, partition))
-            _check_kept(broker, wanted, topic, partition, at, low, end, begin)
+                at = first_at(wanted.lsn, low, end, _probe(broker, topic, partition, decode))
+            if not _is_kept(wanted, at, low, begin):
+                raise _not_kept(broker, topic, partition, low, end, decode)
             found.setdefault(topic, {})[partition] = max(at, low, begin)
     return found
 
@@ -143,10 +151,10 @@ def first_at(lsn: int, low: int, end: int, probe: Probe) -> int:
     return high
 
 
-def _probe(broker: Broker, topic: str, partition: int) -> Probe:
+def _probe(broker: Broker, topic: str, partition: int, decode: Decode) -> Probe:
     def look(start: int, stop: int) -> int | None:
         for record in broker.read(topic, partition, start, min(stop, start + _LOOK)):
-            position = _position(record)
+            position = _position(record, decode)
             if position is not None and position.ordinal:
                 return position.commit_lsn
         return None
@@ -154,40 +162,36 @@ def _probe(broker: Broker, topic: str, partition: int) -> Probe:
     return look
 
 
-def _position(record: Record) -> Position | None:
+def _position(record: Record, decode: Decode) -> Position | None:
     """Of an event; None for a tombstone, and for what is no event: a view's dead letter."""
     if record.value is None:
         return None
     try:
-        source = payload(record.value)["source"]
+        source = decode(record.value)["source"]
         return Position(int(source["commit_lsn"]), int(source["ordinal"]))
     except (ValueError, KeyError, TypeError):
         return None
 
 
-def _check_kept(
-    broker: Broker,
-    wanted: Place,
-    topic: str,
-    partition: int,
-    at: int,
-    low: int,
-    end: int,
-    begin: int,
-) -> None:
-    """Refuse a place of which Kafka does not hold all that came after it."""
+def _is_kept(wanted: Place, at: int, low: int, begin: int) -> bool:
+    """Whether Kafka holds all that came after a place."""
     if isinstance(wanted, Beginning) or low <= begin or at > low:
-        return
-    if isinstance(wanted, AtOffset) and at == low:
-        return
+        return True
+    return isinstance(wanted, AtOffset) and at == low
+
+
+def _not_kept(
+    broker: Broker, topic: str, partition: int, low: int, end: int, decode: Decode
+) -> LogError:
+    """Of a partition of which Kafka holds what is at and above ``low``."""
     oldest = next(broker.read(topic, partition, low, end), None)
     place = f"{topic}-{partition} begins at offset {low:,}"
     if oldest is not None:
         at_time = datetime.fromtimestamp(oldest.timestamp_ms / 1000, UTC)
         place += f", {at_time.isoformat(timespec='seconds').replace('+00:00', 'Z')}"
-        if (position := _position(oldest)) is not None:
+        if (position := _position(oldest, decode)) is not None:
             place += f", LSN {format_lsn(position.commit_lsn)}"
-    raise LogError(
+    return LogError(
         f"retention has deleted records after that position: {place}",
         "use --from beginning to replay what Kafka still holds, --archive to read a view with "
         'history = "log", or run `headwater view rebuild`, which needs no history',

@@ -15,6 +15,10 @@ CONNECTOR = GOOD.replace("[kafka]", 'events = "debezium"\n[kafka]') + EVENTS
 LAKE = '[stores.lake]\nkind = "delta"\npath = "lake"\n'
 REFUSED = [
     (CONNECTOR.replace(EVENTS, ""), "[events] does not say how"),
+    (
+        CONNECTOR + 'format = "avro"\n[events.registry]\nurl = "http://localhost:8081"\n',
+        "a connector's topics are read as JSON",
+    ),
     (CONNECTOR + '[apply]\nengine = "delta"\n', "apply.engine"),
     (CONNECTOR + '[tables."public.orders"]\nmirror = false\n', "tables.public.orders.mirror"),
     (

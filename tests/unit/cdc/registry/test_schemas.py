@@ -6,6 +6,7 @@ import json
 import pickle
 from base64 import b64encode
 from collections.abc import Iterator
+from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
 from typing import Any
@@ -14,10 +15,12 @@ import pytest
 
 from cdc.config.registry import Registry
 from cdc.errors import LogError, RetryableError
+from cdc.events.form import OURS
 from cdc.events.formats.avro_schema import avro_schema
 from cdc.events.formats.avro_writer import avro_writer
 from cdc.events.formats.framing import framed
 from cdc.events.schemas.schema import INT32, struct
+from cdc.kafka.event_reader import FormReader
 from cdc.registry.schemas import SchemaRegistry, Standing
 
 SCHEMA = struct("s.public.t.Key", id=INT32)
@@ -203,3 +206,26 @@ def test_another_process_has_the_same_registry(server: Server) -> None:
     asked = registry(server)
     id_of(asked)
     assert id_of(pickle.loads(pickle.dumps(asked))) == 7
+
+
+def test_views_wait_while_a_schema_cannot_be_had_and_are_told_of_one_that_is_not_there(
+    server: Server,
+) -> None:
+    form = replace(OURS, format="avro", schemas=True)
+    reader = FormReader(form, lambda: {"v": {}}, registry(server))
+    server.answers["GET /schemas/ids/7"] = 503, {"message": "no leader"}
+    with pytest.raises(RetryableError, match=r"the schema registry at .* answers 503: no leader"):
+        reader.raw("s.public.t", [(None, framed(7) + b"x", 1)])
+    del server.answers["GET /schemas/ids/7"]
+    with pytest.raises(LogError, match="has no schema 7, which a record in Kafka names"):
+        reader.raw("s.public.t", [(None, framed(7) + b"x", 1)])
+    server.answers["GET /schemas/ids/7"] = 200, {"schema": avro_schema(SCHEMA)}
+    written = framed(7) + avro_writer(SCHEMA)(b'{"id":5}')
+    asked = registry(server)
+    assert asked.payload(written) == {"id": 5}
+    count = len(server.asked)
+    assert pickle.loads(pickle.dumps(asked)).payload(written) == {"id": 5}
+    assert len(server.asked) == count, "what is known is sent along"
+    server.answers["GET /schemas/ids/8"] = 200, {"schema": '"string"'}
+    with pytest.raises(TypeError, match="no object"):
+        asked.payload(framed(8) + b"\2a")
