@@ -28,6 +28,7 @@ class LogEvent(StrEnum):
     COLUMNS_REPLACED = "columns_replaced"
     SCHEMA_REGISTERED = "schema_registered"
     SOURCE_KEY_UNUSED = "source_key_unused"
+    VALUE_BECAME_NULL = "value_became_null"
     RECORD_TOO_LARGE = "record_too_large"
     EMITTED_TO_TABLE_TOPIC = "emitted_to_table_topic"
     EMITTED_FOR_ANOTHER_SOURCE = "emitted_for_another_source"

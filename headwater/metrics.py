@@ -46,6 +46,7 @@ def capture_metrics(config: Config, run: Capture, probes: Probes) -> Iterator[No
         yield Sample(catalog.CAPTURE_DURABLE, (source,), done.durable)
         yield Sample(catalog.CAPTURE_CONFIRMED, (source,), done.confirmed)
         yield Sample(catalog.CAPTURE_DEAD_LETTERS, (source,), done.dead_letters)
+        yield Sample(catalog.CAPTURE_NULL_VALUES, (source,), done.null_values)
         seen = observer.fresh
         yield from of_source(config, seen.found if seen else None)
         yield from snapshot_samples(source, snapshots.found)

@@ -9,9 +9,7 @@ committed below ``Standing.lsn``. Positions decide between rows and stream: a ro
 ``(L, 0)``, and after a resume there are several L (``Standing.points``). Then an update that leaves
 out values of a row that is not there is to be passed over if it is below the last L: the row was
 gone before it could be read, and its delete is still to come. A topic may hold a truncate: what
-stands before it, at lower positions, is void.
-
-Streaming goes on meanwhile, and no other consumer sees anything.
+stands before it, at lower positions, is void. Streaming goes on; no other consumer sees anything.
 """
 
 from __future__ import annotations
@@ -22,6 +20,7 @@ from dataclasses import dataclass
 from importlib.metadata import version
 from typing import Any, Final
 
+from cdc.capture.unheld_values import UnheldValues
 from cdc.config import Config
 from cdc.errors import HeadwaterError, SourceError
 from cdc.events.envelope import SourceContext
@@ -218,6 +217,7 @@ def _run(config: Config, conn: Connection, found: Standing, observer: Observer) 
     with Broker(kafka.bootstrap_servers, kafka) as broker:
         mark = own_mark(broker, source.name, here)
         form, registry = begun_form(config, found, mark), registry_of(config)
+        release = version("headwater")
         broker.create_topics([*specs, *dead_letters_specs(config)])
         partitions = broker.partitions(names)
         ends = {topic: sum(of.values()) for topic, of in broker.end_offsets(names).items()}
@@ -225,7 +225,7 @@ def _run(config: Config, conn: Connection, found: Standing, observer: Observer) 
     job = Job(
         source=source,
         kafka=kafka,
-        context=SourceContext(version("headwater"), source.name, here.database, form, registry),
+        context=SourceContext(release, source.name, here.database, form, registry, UnheldValues()),
         tables=lambda: captured_tables(conn, chosen),
         topic_of=topic_of,
         slot=lambda: create_slot(

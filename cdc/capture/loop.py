@@ -10,11 +10,12 @@ from __future__ import annotations
 from collections.abc import Collection
 from threading import Event
 from time import monotonic
-from typing import Final, NamedTuple
+from typing import Final
 
 import structlog
 
 from cdc.capture.confirmation import Progress
+from cdc.capture.counters import Counters
 from cdc.capture.duplicate_filter import KafkaReplay, SessionReplay
 from cdc.capture.guard import Guard, WalLimitError
 from cdc.capture.mark_writer import MarkWriter
@@ -24,6 +25,7 @@ from cdc.capture.reconciliation import begin, check_source, reconcile
 from cdc.capture.reconnection import SLOT_WAIT_S, Reconnect
 from cdc.capture.session import Edges, Session, Stop, Way
 from cdc.capture.topic_setup import Topics
+from cdc.capture.unheld_values import UnheldValues
 from cdc.columnar.feed import ColumnarFeed
 from cdc.config import Config
 from cdc.errors import HeadwaterError, LogError, RetryableError
@@ -50,22 +52,6 @@ VISIBLE_S: Final = 10.0
 log = structlog.get_logger("capture")
 
 
-class Counters(NamedTuple):
-    """What one run has done, for whoever watches. Moments are in seconds since 1970."""
-
-    records: int
-    received: int
-    durable: int
-    confirmed: int
-    marked_s: float | None
-    """When Kafka last acknowledged a progress mark."""
-    heartbeat_s: float | None
-    """When the newest heartbeat that is durable in Kafka was written."""
-    dead_letters: int = 0
-    settled: int = 0
-    """How many batches of records Kafka has acknowledged."""
-
-
 class Capture:
     """One run of capture, from reconciliation to a clean stop."""
 
@@ -82,7 +68,10 @@ class Capture:
             self._broker.close()
             raise
         here, form = start.identity, config.events.form
-        self._context = SourceContext(version, self._source.name, here.database, form, registry)
+        self._unheld = UnheldValues()
+        self._context = SourceContext(
+            version, self._source.name, here.database, form, registry, self._unheld
+        )
         self._way = Way(Progress(start.mark.confirmed), Position(0, 0))
         self._held: KafkaReplay | None = None
         self._producer = Producer(
@@ -122,6 +111,7 @@ class Capture:
             self._recorder.acknowledged_s,
             None if beat_ms is None else beat_ms / 1000,
             self._topics.cut_records,
+            self._unheld.count,
             progress.settled,
         )
 

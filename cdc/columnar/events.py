@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 
 from cdc.columnar.arrays import Ints, Mask, binary, booleans, decimals, integers, literal
 from cdc.columnar.json_objects import Piece, has_null, joined, json_object
+from cdc.columnar.keys import KeyGuards
 from cdc.columnar.tuples import Column
 from cdc.columnar.values import column_of_table
 from cdc.events.codes import CREATE, DELETE, UPDATE, quoted
@@ -26,6 +27,7 @@ from cdc.events.envelope import (
     text,
 )
 from cdc.events.formats.packing import Packing
+from cdc.events.keys.exactness import noted
 from cdc.events.rows import key_head, required_columns
 from cdc.protocol.relation import Relation
 
@@ -122,6 +124,7 @@ class TableEncoder:
     __slots__ = (
         "_encode",
         "_end",
+        "_guards",
         "_head",
         "_key",
         "_key_head",
@@ -138,10 +141,14 @@ class TableEncoder:
         self, relation: Relation, context: SourceContext, packing: Packing | None = None
     ) -> None:
         names, form = [column.name for column in relation.columns], context.form
-        self._encode = [column_of_table(column, form) for column in relation.columns]
+        self._encode = [
+            column_of_table(column, form, noted(relation, column, form, context.unheld))
+            for column in relation.columns
+        ]
         self._names = [text(name) for name in names]
         self._key = [names.index(name) for name in relation.key]
         self._key_names = [text(name) for name in relation.key]
+        self._guards = KeyGuards(relation, form)
         self._literals = source_literals(context, relation.schema, relation.table)
         self._schema_id = b',"schema_id":%b' % text(relation.schema_id())
         self._nothing_unchanged = nothing_unchanged(form)
@@ -155,10 +162,13 @@ class TableEncoder:
 
     def encode(self, rows: Rows, stamps: Stamps, closing: bytes) -> tuple[Any, Any] | None:
         """Keys (None without a key) and values, Arrow arrays of binary with one element a row. None
-        when a row has null where the schema lets none by: it gets another one.
+        when a row has null where the schema lets none by: it gets another one; and when a key does
+        not hold its values.
 
         Raises ``ProtocolError`` for a value that does not have PostgreSQL's text form.
         """
+        if not self._guards.hold(rows.columns):
+            return None
         cells = [encode(column) for encode, column in zip(self._encode, rows.columns, strict=True)]
         required = self._required_of_old if rows.deletes else self._required
         if any(has_null(cells[i]) for i in required):

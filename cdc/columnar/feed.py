@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -22,12 +23,14 @@ from cdc.columnar.frames import (
     commits,
 )
 from cdc.columnar.tuples import read_columns
-from cdc.errors import ProtocolError
+from cdc.errors import ProtocolError, SourceError
 from cdc.events.captured_table import Table
 from cdc.events.change import Transcriber
 from cdc.events.envelope import SourceContext, Transaction, clock
+from cdc.events.keys.exactness import InexactKeyError
 from cdc.events.records import Block
 from cdc.events.transcriber_state import Standing
+from cdc.lsn import format_lsn
 from cdc.protocol.relation import Relation
 from cdc.protocol.wire import Arrived
 
@@ -59,7 +62,11 @@ class ColumnarFeed:
         self, transcriber: Transcriber, context: SourceContext, partitions: Callable[[str], int]
     ) -> None:
         self._transcriber = transcriber
-        self._context = context
+        self._unheld = context.unheld
+        self._waiting: list[tuple[str, str, int]] = []
+        # What a stretch by column tells counts only if it goes through.
+        wait = None if context.unheld is None else self._wait
+        self._context = replace(context, unheld=wait)
         self._partitions = partitions
         self._closing = b""
         self._placeholder = context.form.placeholder.encode()
@@ -67,7 +74,19 @@ class ColumnarFeed:
         self._encoders: dict[int, tuple[Relation, Encoder]] = {}
 
     def feed(self, arrived: Arrived, now_us: int) -> None:
-        """XLogData frames in order, seen at ``now_us``. Raises ``ProtocolError``."""
+        """XLogData frames in order, seen at ``now_us``. Raises ``ProtocolError``, and
+        ``SourceError`` for a key that the form does not hold."""
+        try:
+            self._feed(arrived, now_us)
+        except InexactKeyError as error:
+            at = format_lsn(self._transcriber.position.commit_lsn)
+            message = f"{error.message}; it is in the transaction that commits at {at}"
+            raise SourceError(message, error.hint) from error
+
+    def _wait(self, table: str, column: str, count: int) -> None:
+        self._waiting.append((table, column, count))
+
+    def _feed(self, arrived: Arrived, now_us: int) -> None:
         transcriber = self._transcriber
         transcriber.clock(now_us)
         short = len(arrived) < LEAST_FRAMES or len(arrived.buffer) > MOST_BYTES
@@ -91,6 +110,7 @@ class ColumnarFeed:
         stretch = _stretch(frames, start, stop, self._transcriber.standing)
         if stretch is None:
             return False
+        self._waiting.clear()
         try:
             blocks = self._blocks(frames, stretch)
         except ProtocolError:  # raised again, and said better, frame by frame
@@ -98,6 +118,9 @@ class ColumnarFeed:
         if blocks is None:
             return False
         self._transcriber.adopt(blocks, stretch.after, stretch.committed_lsn)
+        if self._unheld is not None:
+            for told in self._waiting:
+                self._unheld(*told)
         return True
 
     def _blocks(self, frames: Frames, stretch: _Stretch) -> list[tuple[str, Block]] | None:

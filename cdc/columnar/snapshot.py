@@ -11,9 +11,11 @@ from typing import Final
 from cdc.columnar.arrays import texts_of
 from cdc.columnar.copy_text import copied_columns, copied_rows
 from cdc.columnar.json_objects import has_null, joined, json_object
+from cdc.columnar.keys import KeyGuards
 from cdc.columnar.values import column_of_table
 from cdc.events.codes import SNAPSHOT, quoted
 from cdc.events.envelope import ChangeEncoder, SourceContext, Transaction, clock, text
+from cdc.events.keys.exactness import noted
 from cdc.events.rows import key_head, required_columns
 from cdc.protocol.relation import Relation
 
@@ -38,6 +40,7 @@ class SnapshotEncoder:
         "_encode",
         "_end",
         "_events",
+        "_guards",
         "_heads",
         "_key",
         "_key_head",
@@ -49,10 +52,14 @@ class SnapshotEncoder:
 
     def __init__(self, relation: Relation, context: SourceContext, lsn: int, read_us: int) -> None:
         names, form = [column.name for column in relation.columns], context.form
-        self._encode = [column_of_table(column, form) for column in relation.columns]
+        self._encode = [
+            column_of_table(column, form, noted(relation, column, form, context.unheld))
+            for column in relation.columns
+        ]
         self._names = [text(name) for name in names]
         self._key = [names.index(name) for name in relation.key]
         self._key_names = [text(name) for name in relation.key]
+        self._guards = KeyGuards(relation, form)
         self._key_head = key_head(relation, form, context.name)
         self._end = b"}" if form.wrapped else b""
         self._required = required_columns(relation, form)
@@ -78,10 +85,12 @@ class SnapshotEncoder:
         self, copied: bytes, rows: int
     ) -> tuple[list[bytes] | list[None], list[bytes]] | None:
         """``encode`` of rows that Arrow can hold, and that have no null in a column that the table
-        has as NOT NULL by now; None of others."""
+        has as NOT NULL by now, nor a key that does not hold its values; None of others."""
         if len(copied) > MOST_BYTES:
             return None
         columns = copied_columns(copied, rows, len(self._encode))
+        if not self._guards.hold(columns):
+            return None
         cells = [encode(column) for encode, column in zip(self._encode, columns, strict=True)]
         if any(has_null(cells[i]) for i in self._required):
             return None

@@ -36,6 +36,7 @@ from cdc.columnar.numbers import (
 )
 from cdc.columnar.tuples import Column
 from cdc.events.form import OURS, Form
+from cdc.events.keys.exactness import Note
 from cdc.events.schemas.placeholders import placeholder
 from cdc.events.values.decimals import precision_and_scale
 from cdc.events.values.encoder import (
@@ -81,10 +82,11 @@ _SECONDS: Final = 19
 _ZONE: Final = len("+00")
 
 
-def column_of_table(column: relation.Column, form: Form = OURS) -> Encode:
-    """The encoder of a column of a table, which treats its values where they are to be."""
+def column_of_table(column: relation.Column, form: Form = OURS, note: Note | None = None) -> Encode:
+    """The encoder of a column of a table, which treats its values where they are to be. ``note``
+    looks at them where they are not what nearly all are."""
     unsent = placeholder(column, form)
-    to_json = column_to_json(column.type, column.typmod, form, unsent)
+    to_json = column_to_json(column.type, column.typmod, form, unsent, note)
     if column.treatment is None:
         return to_json
     treat = column.treatment.function()
@@ -97,7 +99,11 @@ def column_of_table(column: relation.Column, form: Form = OURS) -> Encode:
 
 
 def column_to_json(
-    type: TypeInfo, typmod: int, form: Form = OURS, unsent: bytes = UNAVAILABLE
+    type: TypeInfo,
+    typmod: int,
+    form: Form = OURS,
+    unsent: bytes = UNAVAILABLE,
+    note: Note | None = None,
 ) -> Encode:
     """The encoder of a column of that type; ``unsent`` is the JSON of what was left alone."""
     each = column_encoder(type, typmod, form)
@@ -109,7 +115,7 @@ def column_to_json(
         if not len(column.values):
             return _with_nulls(Json(b""), column, unsent)
         found = quick(column.values) if quick else None
-        return _with_nulls(found or _slowly(column.values, slow), column, unsent)
+        return _with_nulls(found or _slowly(column.values, slow, note), column, unsent)
 
     return encode
 
@@ -152,8 +158,11 @@ def _quoted(cells: Any | None) -> Json | None:
     return None if cells is None else Json(b'"', cells, b'"')
 
 
-def _slowly(values: Any, each: ColumnEncoder) -> Json:
-    return Json(b"", binary(each(texts_of(values))))
+def _slowly(values: Any, each: ColumnEncoder, note: Note | None) -> Json:
+    texts = texts_of(values)
+    if note is not None:
+        note(texts)
+    return Json(b"", binary(each(texts)))
 
 
 def _with_nulls(json: Json, column: Column, unsent: bytes) -> Json:

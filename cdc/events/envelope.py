@@ -13,6 +13,7 @@ from typing import Final, NamedTuple
 
 from cdc.events.form import OURS, Form
 from cdc.events.formats.packing import Registry
+from cdc.events.keys.exactness import Unheld
 from cdc.events.rows import RowEncoder, escaped, required_columns
 from cdc.events.schemas.event_schemas import event_schema
 from cdc.events.schemas.schema import schema_head, with_head
@@ -34,6 +35,8 @@ class SourceContext:
     form: Form = OURS
     registry: Registry | None = None
     """Where schemas go that no record has in front of it."""
+    unheld: Unheld | None = None
+    """Who is told of values that the form has nothing for."""
 
 
 class Transaction(NamedTuple):
@@ -108,7 +111,7 @@ class ChangeEncoder:
 
     def __init__(self, relation: Relation, context: SourceContext) -> None:
         form = context.form
-        self.rows = RowEncoder(relation, form, context.name)
+        self.rows = RowEncoder(relation, form, context.name, context.unheld)
         self._context = context
         self._relation = relation
         self._parts = (b"", b"", b"")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from cdc.events.form import Form
+from cdc.events.keys.exactness import Note, Unheld, guarded_key, key_guards, noted
 from cdc.events.schemas.event_schemas import key_schema
 from cdc.events.schemas.placeholders import placeholder
 from cdc.events.schemas.schema import schema_head, with_head
@@ -18,17 +19,39 @@ NULL: Final = b"null"
 class RowEncoder:
     """Rows and keys of one table version as JSON objects. ``source`` is the prefix of its topic."""
 
-    __slots__ = ("_encoders", "_head", "_key", "_key_template", "_template", "_unsent", "mark")
+    __slots__ = (
+        "_encoders",
+        "_head",
+        "_key",
+        "_key_encoders",
+        "_key_template",
+        "_silent",
+        "_template",
+        "_unsent",
+        "mark",
+    )
 
-    def __init__(self, relation: Relation, form: Form, source: str) -> None:
+    def __init__(
+        self, relation: Relation, form: Form, source: str, unheld: Unheld | None = None
+    ) -> None:
         columns = relation.columns
-        self._encoders: list[Encoder | None] = [cell_encoder(column, form) for column in columns]
+        self._silent = [cell_encoder(column, form) for column in columns]
+        self._encoders = [
+            _noting(encode, noted(relation, column, form, unheld))
+            for encode, column in zip(self._silent, columns, strict=True)
+        ]
         names = [column.name for column in columns]
         self._unsent = [placeholder(column, form) for column in columns]
         self.mark = b"" if form.schemas else quote(form.placeholder.encode())
         """What a row with a placeholder contains; empty where placeholders fit their types."""
         self._template = json_object(names)
         self._key = [names.index(name) for name in relation.key]
+        self._key_encoders = list(self._silent)
+        for name, guard in key_guards(relation, form).items():
+            at = names.index(name)
+            encode = self._silent[at]
+            assert encode is not None, "an integer is held"
+            self._key_encoders[at] = guarded_key(relation, name, guard, encode)
         self._key_template = json_object(list(relation.key))
         self._head = key_head(relation, form, source)
         self._key_template = with_head(escaped(self._head), self._key_template)
@@ -49,13 +72,14 @@ class RowEncoder:
         return self._template % tuple(cells)
 
     def key(self, values: Values) -> bytes | None:
-        """The key as a JSON object, ``None`` for a table without a key."""
+        """The key as a JSON object, ``None`` for a table without a key. Raises ``InexactKeyError``
+        for a value that the form does not hold exactly."""
         columns = self._key
         if len(columns) == 1:  # nearly every table: spared the list and the tuple
-            return self._key_template % self._cell(values[columns[0]], columns[0])
+            return self._key_template % self._key_cell(values[columns[0]], columns[0])
         if not columns:
             return None
-        return self._key_template % tuple([self._cell(values[i], i) for i in columns])
+        return self._key_template % tuple([self._key_cell(values[i], i) for i in columns])
 
     def without_schema(self, key: bytes) -> bytes:
         """A key as Debezium writes it into headers, which never have a schema: Kafka Connect reads
@@ -75,13 +99,33 @@ class RowEncoder:
         """Whether one of these columns has null in the row that ``values`` become."""
         return any(self._cell(values[i], i) == NULL for i in columns)
 
+    def _key_cell(self, value: Value, column: int) -> bytes:
+        if value is None:
+            return NULL
+        if value is UNCHANGED:
+            return self._unsent[column]
+        encode = self._key_encoders[column]
+        return value if encode is None else encode(value)
+
     def _cell(self, value: Value, column: int) -> bytes:
         if value is None:
             return NULL
         if value is UNCHANGED:
             return self._unsent[column]
-        encode = self._encoders[column]
+        encode = self._silent[column]
         return value if encode is None else encode(value)
+
+
+def _noting(encode: Encoder | None, note: Note | None) -> Encoder | None:
+    if note is None or encode is None:
+        return encode
+    tell, as_json = note, encode
+
+    def noting(text: bytes) -> bytes:
+        tell((text,))
+        return as_json(text)
+
+    return noting
 
 
 def key_head(relation: Relation, form: Form, source: str) -> bytes:

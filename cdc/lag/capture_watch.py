@@ -13,7 +13,7 @@ from cdc.lag.report import Assessor, Report
 from cdc.lag.source_session import SourceSession
 
 if TYPE_CHECKING:
-    from cdc.capture.loop import Counters
+    from cdc.capture.counters import Counters
 
 
 class CaptureWatch:

@@ -1,9 +1,7 @@
 """Every metric: its name, labels, help, and what it tells an operator.
 
-Nothing is exported that is not declared here, and ``docs/metrics.md`` is compared with this module
-by a test. Ages are gauges of a moment (``..._timestamp_seconds``): the age is computed when it is
-asked for, so that it grows, and alarms, also when the process is dead. What is not known has no
-sample: a zero would look like good news.
+A test compares ``docs/metrics.md`` with this module. Ages are gauges of a moment, so that they grow
+also when the process is dead. What is not known has no sample: a zero would look like good news.
 """
 
 from __future__ import annotations
@@ -58,6 +56,12 @@ CAPTURE_DEAD_LETTERS = of_source(
     "headwater_capture_dead_letters",
     "Records that this process found too large for Kafka, and cut into dead letters.",
     "Above 0: `headwater dead-letters list` shows them.",
+    kind="counter",
+)
+CAPTURE_NULL_VALUES = of_source(
+    "headwater_capture_null_values",
+    "Values that this process wrote as null: a mode of `[events]` has nothing for them.",
+    "Above 0: the log names the columns (`value_became_null`).",
     kind="counter",
 )
 CAPTURE_LAG_SECONDS = of_source(
@@ -121,8 +125,7 @@ SOURCE_CLOCK = of_source(
 SOURCE_TRANSACTION = of_source(
     "headwater_source_oldest_transaction_seconds",
     "For how long the oldest transaction that has written is open.",
-    "It keeps headwater_slot_restart_lsn where it is, and so WAL on the disk, while capture is "
-    "well.",
+    "It keeps headwater_slot_restart_lsn where it is, and so WAL, while capture is well.",
 )
 
 SLOT_ACTIVE = of_source(

@@ -21,6 +21,7 @@ from headwater.check.ddl_trigger import ddl_events
 from headwater.check.debezium.connector import connector, connector_topics
 from headwater.check.emit_topics import emit_rights, emit_topics, unnamed_topics
 from headwater.check.encoding import encoding
+from headwater.check.events.keys import key_values
 from headwater.check.events.schemas import schema_registry
 from headwater.check.failover import failover
 from headwater.check.finding import Finding
@@ -38,6 +39,7 @@ _SOURCE_CHECKS: tuple[Callable[[source.Source], Iterator[Finding]], ...] = (
     source.privileges,
     source.tables,
     source.keys,
+    key_values,
     publication,
     wal.retention,
     wal.timing,

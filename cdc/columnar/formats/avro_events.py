@@ -18,11 +18,13 @@ from cdc.columnar.events import Rows, Transactions, lacks_values, picked, unsent
 from cdc.columnar.formats.avro_cells import Cells, cells_of, numbers
 from cdc.columnar.formats.contents import Content, contents_of
 from cdc.columnar.json_objects import Piece, joined
+from cdc.columnar.keys import KeyGuards
 from cdc.columnar.tuples import Column
 from cdc.events.codes import CREATE, DELETE, UPDATE
 from cdc.events.envelope import SourceContext
 from cdc.events.formats.avro_writer import NULL, PRESENT, octets, value_writer
 from cdc.events.formats.packing import Packing, packed_schema
+from cdc.events.keys.exactness import noted
 from cdc.events.schemas.event_schemas import SOURCE, key_schema
 from cdc.events.schemas.placeholders import placeholder
 from cdc.events.schemas.schema import Schema
@@ -80,19 +82,23 @@ _UNCHANGED: Final = value_writer(dict(SOURCE.fields)["unchanged"])
 class AvroRows:
     """Rows and keys of one table version, as its events have them."""
 
-    __slots__ = ("_cells", "_contents", "_key", "_key_cells", "_key_head")
+    __slots__ = ("_cells", "_contents", "_guards", "_key", "_key_cells", "_key_head")
 
     def __init__(self, relation: Relation, context: SourceContext, packing: Packing) -> None:
         form = context.form
         names = [column.name for column in relation.columns]
         unsent = [placeholder(column, form) for column in relation.columns]
         event = dict(packed_schema(relation, context.name, form).fields)
-        self._contents = [contents_of(column, form) for column in relation.columns]
+        self._contents = [
+            contents_of(column, form, noted(relation, column, form, context.unheld))
+            for column in relation.columns
+        ]
         self._cells = _cells(event["after"], unsent)
         self._key = [names.index(name) for name in relation.key]
         keys = key_schema(relation, context.name, form)
         self._key_cells = _cells(keys, [unsent[i] for i in self._key])
         self._key_head = packing.key_head
+        self._guards = KeyGuards(relation, form)
 
     @property
     def key_columns(self) -> list[int]:
@@ -101,10 +107,12 @@ class AvroRows:
 
     def encode(self, columns: Sequence[Column], rows: int) -> tuple[Any, list[Piece]] | None:
         """Keys (None without a key) and the pieces of images. None when a key has null where its
-        schema lets none by.
+        schema lets none by, or does not hold its values.
 
         Raises ``ProtocolError`` for a value that does not have PostgreSQL's text form.
         """
+        if not self._guards.hold(columns):
+            return None
         contents = [
             read(column.values) if len(column.values) else None
             for read, column in zip(self._contents, columns, strict=True)

@@ -29,6 +29,7 @@ from cdc.columnar.values import column_to_json, is_finite, whole_characters
 from cdc.events.form import Form
 from cdc.events.formats.avro_schema import DECIMAL
 from cdc.events.formats.json_values import json_value
+from cdc.events.keys.exactness import Note
 from cdc.events.schemas.column_schema import type_schema
 from cdc.events.schemas.schema import Schema
 from cdc.events.values.encoder import TEXT_KINDS, is_integer, is_text
@@ -76,17 +77,17 @@ _OF_MOMENT: Final = b"0123456789-: ."
 _OF_DECIMAL: Final = b"0123456789.-"
 
 
-def contents_of(column: relation.Column, form: Form) -> Read:
+def contents_of(column: relation.Column, form: Form, note: Note | None = None) -> Read:
     """The reader of a column of a table, which treats its values where they are to be."""
-    read = _typed(column.type, column.typmod, form)
+    read = _typed(column.type, column.typmod, form, note)
     if column.treatment is None:
         return read
     treat = column.treatment.function()
     return lambda values: read(binary(list(map(treat, texts_of(values)))))
 
 
-def _typed(type: TypeInfo, typmod: int, form: Form) -> Read:
-    quick, slow = _quick(type, typmod, form), _slow(type, typmod, form)
+def _typed(type: TypeInfo, typmod: int, form: Form, note: Note | None) -> Read:
+    quick, slow = _quick(type, typmod, form), _slow(type, typmod, form, note)
     if quick is None:
         return slow
     way = quick
@@ -100,8 +101,8 @@ def _typed(type: TypeInfo, typmod: int, form: Form) -> Read:
     return read
 
 
-def _slow(type: TypeInfo, typmod: int, form: Form) -> Read:
-    to_json = column_to_json(type, typmod, form)
+def _slow(type: TypeInfo, typmod: int, form: Form, note: Note | None) -> Read:
+    to_json = column_to_json(type, typmod, form, note=note)
 
     def read(values: Any) -> Content:
         lead, cells, trail = to_json(Column(values, None, None))

@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from importlib.metadata import version
 from typing import Any, NamedTuple
 
+from cdc.capture.unheld_values import UnheldValues
 from cdc.config import Config
 from cdc.errors import FatalError, SourceError, two_lines
 from cdc.events.envelope import SourceContext
@@ -153,7 +154,9 @@ def _take_snapshot(
     identity = identify(conn)
     form = config.events.form
     registry = registry_of(config)
-    context = SourceContext(version("headwater"), source.name, identity.database, form, registry)
+    context = SourceContext(
+        version("headwater"), source.name, identity.database, form, registry, UnheldValues()
+    )
     if with_rows:
         run_rounds(_job(kit, ledger, context), ledger, producer)
         lsn = min(ledger.points())

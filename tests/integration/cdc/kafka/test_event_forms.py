@@ -178,3 +178,30 @@ def test_check_says_what_a_truncate_does_to_sinks_and_which_forms_views_read(
     refused = shop.run("apply", "--available-now")
     assert refused.returncode == 1
     assert refusal in " ".join(refused.stderr.split())
+
+
+def test_a_key_that_its_mode_cannot_hold_is_warned_of_and_stops_init_and_capture(
+    deployment: Deployment,
+) -> None:
+    deployment.execute(
+        "create table rate (at numeric primary key, part numeric)",
+        "insert into rate values (1, 'NaN'), ('Infinity', 1)",
+    )
+    deployment.extra = PRESET
+    _, findings = deployment.check()
+    (warning,) = [one for one in findings["warning"] if one["check"] == "key values"]
+    assert "public.rate: a value of the key column at can stop capture" in warning["message"]
+    refused = deployment.run("init")
+    assert refused.returncode == 1
+    assert "public.rate: the key column at has a value that a key cannot hold" in refused.stderr
+    deployment.execute("delete from rate where at = 'Infinity'")
+    assert deployment.run("init", "--again").returncode == 0
+    with deployment.running("capture") as capture:
+        deployment.execute("insert into rate values (2, 'NaN')", "insert into rate values (3, 1)")
+        deployment.captured(capture)
+        deployment.execute("insert into rate values ('NaN', 1)", "insert into rate values (4, 1)")
+        assert capture.wait(120) == 1
+    log = deployment.log("capture")
+    assert "the key column at has a value that a key cannot hold" in log
+    assert log.count("value_became_null") == 1
+    assert len(deployment.events("rate")) == 3

@@ -77,6 +77,7 @@ def whole() -> Iterable[Sample]:
                    catalog.CAPTURE_CONFIRMED):  # fmt: skip
         yield Sample(metric, ("shop",), 7)
     yield Sample(catalog.CAPTURE_DEAD_LETTERS, ("shop",), 0)
+    yield Sample(catalog.CAPTURE_NULL_VALUES, ("shop",), 0)
     yield Sample(catalog.SOURCE_HEARTBEAT_EVERY, ("shop",), 10.0)
     yield from capture_samples("shop", report, 100.0)
     yield from source_forecasts("shop", report.capture)

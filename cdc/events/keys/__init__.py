@@ -1,0 +1,1 @@
+"""Keys of events: what they hold exactly."""

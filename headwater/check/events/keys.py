@@ -1,0 +1,46 @@
+"""Checks of keys: whether the form of events holds every value that a key column may have."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from cdc.events.keys.exactness import key_guards
+from cdc.source.catalog import relation
+from cdc.source.columns.treated_columns import treated
+from cdc.source.errors import translated
+from cdc.source.selection import Table
+from cdc.source.types import load_types
+from headwater.check.finding import Finding
+from headwater.check.source import Source
+
+_ZONED: Final = """
+select distinct attrelid::bigint from pg_catalog.pg_attribute
+where attrelid = any(%s::oid[]) and attnum > 0 and not attisdropped
+  and atttypid in (select oid from pg_catalog.pg_type where typname in ('timetz', '_timetz')
+                   or typbasetype = 'timetz'::regtype)
+"""
+
+
+def key_values(source: Source) -> Iterator[Finding]:
+    """A warning for each key column of which the form does not hold every value: the first one that
+    it does not hold stops capture."""
+    config, form = source.config, source.config.events.form
+    types = load_types(source.conn) if (tables := _concerned(source)) else {}
+    for table in tables:
+        shape = relation(
+            source.conn, table.oid, types, config.source.publication_name, config.source.keys
+        )
+        for name, guard in key_guards(treated(source.conn, shape, config.source), form).items():
+            message = f"{shape.name}: a value of the key column {name} can stop capture: "
+            yield Finding("warning", "key values", message + guard.loses, guard.instead)
+
+
+def _concerned(source: Source) -> Sequence[Table]:
+    """The default form holds all but one type: only tables that have it are looked at."""
+    if not source.config.events.form.has_our_values or source.config.events.form.schemas:
+        return source.tables
+    with translated("reading the types of columns"):
+        oids = [table.oid for table in source.tables]
+        found = {oid for (oid,) in source.conn.execute(_ZONED, (oids,)).fetchall()}
+    return [table for table in source.tables if table.oid in found]
