@@ -128,3 +128,4 @@ class LogEvent(StrEnum):
     STREAM_FAILED = "stream_failed"
     LOGIN_FAILED = "login_failed"
     USERS_NOT_READ = "users_not_read"
+    HISTORY_NOT_KEPT = "history_not_kept"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from importlib.metadata import version
@@ -15,14 +14,13 @@ from cdc.lag.capture_watch import CaptureWatch
 from cdc.lag.observer import Observer
 from cdc.lag.report import Report
 from cdc.lag.states import State
-from cdc.metrics import catalog, forecast_catalog
+from cdc.metrics import catalog
 from cdc.metrics.exposition import Sample, registry_of
-from cdc.metrics.forecast_samples import snapshot_samples, source_forecasts, view_forecasts
-from cdc.metrics.lag_samples import capture_samples, view_samples
+from cdc.metrics.forecast_samples import snapshot_samples
 from cdc.metrics.probes import Probes
 from cdc.metrics.server import MetricsServer
+from headwater.lag.samples import lag_samples, of_source
 from headwater.lag.snapshot_watch import SnapshotWatch
-from headwater.lag.verified import Verified
 from headwater.lag.watch import LagWatch, Seen
 
 
@@ -81,50 +79,17 @@ def apply_metrics(
     if not (declared.metrics.apply or declared.alerts.webhook):
         yield
         return
-    source = declared.source.name
     watch = LagWatch(config, names, by_apply=True)
     observer = Observer(watch.look, watch.close)
     probes.ready_unless(lambda: views_missing(observer))
 
     def samples() -> Iterator[Sample]:
         yield from _of_process("apply", observer)
-        seen, now_s = observer.fresh, time.time()
-        for view in seen.found.unmeasured if seen else names or declared.views:
-            yield from view_samples(source, view, None, None, now_s, now_s)
-        if seen is None:
-            return
-        report, kept_s = seen.found.report, seen.found.retention_s
-        yield from of_source(declared, report)
-        lag_s, at_s = report.capture.lag_s, report.lag.at_s
-        for one in report.views:
-            yield from view_samples(source, one.view, one, lag_s, at_s, now_s)
-            yield from view_forecasts(source, one, kept_s)
-            if (found := seen.found.verified.get(one.view)) is not None:
-                yield from of_checks(source, one.view, found)
-            yield Sample(catalog.VIEW_LAG_TARGET, (source, one.view), declared.alerts.lag_s)
+        fresh = observer.fresh
+        yield from lag_samples(declared, names, fresh.found if fresh else None)
 
     with _served(declared, "apply", samples, probes, observer):
         yield
-
-
-def of_checks(source: str, view: str, found: Verified) -> Iterator[Sample]:
-    """Of a view that is compared with the source in the background."""
-    labels = source, view
-    if found.equal_s is not None and found.equal_lsn is not None:
-        yield Sample(forecast_catalog.VIEW_VERIFIED, labels, found.equal_s)
-        yield Sample(forecast_catalog.VIEW_VERIFIED_LSN, labels, found.equal_lsn)
-    if found.lsn:
-        yield Sample(forecast_catalog.VIEW_DIFFERENCES, labels, len(found.differing))
-
-
-def of_source(config: Config, report: Report | None) -> Iterator[Sample]:
-    """Of the source, its slot and capture: apply tells it, too, also while capture is dead."""
-    source = config.source.name
-    if every_s := config.capture.heartbeat_s:
-        yield Sample(catalog.SOURCE_HEARTBEAT_EVERY, (source,), every_s)
-    yield from capture_samples(source, report, time.time())
-    if report is not None:
-        yield from source_forecasts(source, report.capture)
 
 
 def capture_missing(trouble: str, observer: Observer[Report]) -> list[str]:

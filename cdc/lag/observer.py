@@ -51,6 +51,7 @@ class Observer(Generic[T]):
         self._ending = threading.Event()
         self._seen: Seen[T] | None = None
         self._stale_s = STALE_S
+        self._failure = ""
         self._thread = threading.Thread(target=self._run, name="observer", daemon=True)
 
     @property
@@ -64,6 +65,12 @@ class Observer(Generic[T]):
         overdue, each as long and a rest after the one before."""
         seen = self._seen
         return seen if seen is not None and time.time() - seen.at_s <= self._stale_s else None
+
+    @property
+    def failure(self) -> str:
+        """Why the last look failed, "" if it did not; of a bug, which may quote what it met, its
+        kind alone."""
+        return self._failure
 
     def start(self) -> None:
         self._thread.start()
@@ -80,10 +87,13 @@ class Observer(Generic[T]):
                 found = self._look()
                 wait_s, failed, ended_s = self._rest_s(began), "", time.time()
                 self._stale_s = STALE_S + 2 * (wait_s + max(0.0, ended_s - began_s))
-                self._seen = Seen(found, ended_s)
+                self._seen, self._failure = Seen(found, ended_s), ""
             except Exception as error:  # whatever it is, the next look may succeed
+                told = str(error) if isinstance(error, HeadwaterError) else repr(error)
+                self._failure = (
+                    str(error) if isinstance(error, HeadwaterError) else type(error).__name__
+                )
                 if failed != type(error).__name__:
-                    told = str(error) if isinstance(error, HeadwaterError) else repr(error)
                     log.warning(LogEvent.NOT_MEASURED, reason=told)
                 failed = type(error).__name__
                 self._close()

@@ -26,6 +26,9 @@ from headwater.api.changes.clients import Clients
 from headwater.api.changes.follow import Sources
 from headwater.api.changes.routes import change_routes
 from headwater.api.guard import App, Guard
+from headwater.api.pipeline.figures import Figures
+from headwater.api.pipeline.history_file import Memory
+from headwater.api.pipeline.routes import pipeline_routes
 from headwater.api.problems import ProblemError, answer, problem_of
 from headwater.api.shared import Shared
 from headwater.api.spool.spools import Spools
@@ -67,7 +70,7 @@ def application(config: Config) -> tuple[App, FastAPI]:
         separate_input_output_schemas=False,
     )
     app.state.shared = shared
-    for routes in (change_routes, view_routes, access_routes, state_routes):
+    for routes in (change_routes, view_routes, access_routes, state_routes, pipeline_routes):
         routes(app, shared)
     for kind, handler in (
         (ProblemError, _on_problem),
@@ -81,14 +84,19 @@ def application(config: Config) -> tuple[App, FastAPI]:
 
 def _shared(config: Config) -> Shared:
     spools = Spools(config, Path(config.serve.spool))
+    tables, watching = Tables(config), Watching(config)
+    memory = Memory(Path(config.serve.spool), config.views)
+    watching.noted = memory.add
     return Shared(
         config=config,
         access=Access(config.serve),
-        tables=Tables(config),
+        tables=tables,
         clients=Clients(config.serve.max_streams),
         sources=Sources.of(config, spools),
         waits=Waits(config),
-        watching=Watching(config),
+        watching=watching,
+        figures=Figures(config, watching, tables),
+        memory=memory,
     )
 
 

@@ -12,6 +12,8 @@ from headwater.api.access.login import Access
 from headwater.api.access.principal import Principal
 from headwater.api.changes.clients import Clients
 from headwater.api.changes.follow import Sources
+from headwater.api.pipeline.figures import Figures
+from headwater.api.pipeline.history_file import Memory
 from headwater.api.problems import CONTENT_TYPE, ProblemError
 from headwater.api.state_watch import Watching
 from headwater.api.tables import CapturedTable, Tables
@@ -41,6 +43,8 @@ class Shared:
     sources: Sources
     waits: Waits
     watching: Watching
+    figures: Figures
+    memory: Memory
 
     def principal(self, request: Any) -> Principal:
         """Who asks. Raises ``ProblemError``."""
@@ -72,7 +76,9 @@ class Shared:
         self.stop()
         self.sources.close()
         self.waits.close()
+        self.figures.close()
         self.watching.end()
+        self.memory.close()
 
 
 def problems(*statuses: int) -> dict[int | str, dict[str, Any]]:

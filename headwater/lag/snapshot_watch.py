@@ -22,24 +22,31 @@ class SnapshotWatch:
     def __init__(self, config: Config) -> None:
         self._source = config.source
         self._conn: Connection | None = None
-        self._observer = Observer(self._look, self._disconnect, _EVERY_S)
+        self._observer: Observer[Sequence[Standing]] = Observer(
+            self._look, self._disconnect, _EVERY_S
+        )
         self._observer.start()
 
     @property
-    def found(self) -> Sequence[SnapshotProgress]:
+    def standings(self) -> Sequence[Standing]:
         """As they stood a moment ago; none while the source does not answer."""
         seen = self._observer.fresh
         return seen.found if seen else ()
+
+    @property
+    def found(self) -> Sequence[SnapshotProgress]:
+        """How far they were."""
+        return [progress(one) for one in self.standings]
 
     def close(self) -> None:
         """Look no longer."""
         self._observer.end()
 
-    def _look(self) -> Sequence[SnapshotProgress]:
+    def _look(self) -> Sequence[Standing]:
         if self._conn is None:
             self._conn = connect(self._source.dsn, application_name="headwater lag")
         with answered(self._conn, _ANSWER_S):
-            return [progress(one) for one in unfinished(self._conn, self._source.name)]
+            return unfinished(self._conn, self._source.name)
 
     def _disconnect(self) -> None:
         if self._conn is not None:

@@ -62,18 +62,20 @@ class Seen(NamedTuple):
 
 class LagWatch:
     """Use from one thread. ``config`` gives the configuration as it is now, ``names`` are the views
-    to look at, all if it is empty. ``by_apply``: the process that applies them looks. It need not
-    be told whether somebody does, and wants to know all that can be told while the source is away,
-    which else is an error."""
+    to look at, all if it is empty. ``lasting``: a process looks as long as it runs, and wants to
+    know all that can be told while the source is away, which else is an error, and for how long
+    Kafka keeps records. ``by_apply``: that process applies the views, and need not be told whether
+    somebody does."""
 
     def __init__(
         self,
         config: Callable[[], Config],
         names: Sequence[str] = (),
         by_apply: bool = False,
+        lasting: bool = False,
     ) -> None:
         self._config, self._names = config, tuple(names)
-        self._by_apply = by_apply
+        self._by_apply, self._lasting = by_apply, lasting or by_apply
         first = config()
         self._source = SourceSession(first.source.dsn, first.alerts.wal_volume_bytes)
         self._assessor = Assessor(first.capture.heartbeat_s)
@@ -138,7 +140,7 @@ class LagWatch:
         faults = faults_of(config, facts, topics)
         if self._by_apply:
             faults = {view: one for view, one in faults.items() if one["kind"] != NOT_APPLIED}
-        kept = _retention_s(broker, topics) if self._by_apply else {}
+        kept = _retention_s(broker, topics) if self._lasting else {}
         return _Facts(topics, unknown, {**letters.now(), **rows}, faults, kept)
 
     def _measured(
@@ -161,7 +163,7 @@ class LagWatch:
             return self._source.activity(slot)
         except HeadwaterError:
             self._source.close()
-            if not self._by_apply:
+            if not self._lasting:
                 raise
             return None
 
@@ -185,7 +187,7 @@ class LagWatch:
         try:
             return self._config()
         except ConfigError:
-            if self._servers is None or not self._by_apply:
+            if self._servers is None or not self._lasting:
                 raise
             return self._servers[0]
 

@@ -197,12 +197,14 @@ class SnapshotsPage:
 @dataclass(frozen=True, slots=True)
 class DeadLetterLine:
     """What waits for one key: ``events`` of it, the first with ``id``. ``view`` is "" where capture
-    or a snapshot could not publish a record. ``key`` is shown to those alone who may see rows of
-    ``table``, as is ``cause``, which may quote a value; else both are None."""
+    or a snapshot could not publish a record. ``id``, ``key``, ``name`` and ``cause``, which may
+    tell or quote a value, are shown to those alone who may see rows of all of ``tables``, and are
+    None to others."""
 
     view: str
-    id: str
-    table: str
+    tables: tuple[str, ...]
+    """``schema.table``, of which the row is made."""
+    id: str | None
     key: str | None
     name: str | None
     """What ``retry`` and ``discard`` take for this key alone."""

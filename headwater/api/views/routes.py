@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from http import HTTPStatus
 from typing import Annotated, Any
 
 from fastapi import FastAPI, Query, Request
 from starlette.responses import JSONResponse
 
-from headwater.api.problems import ProblemError
+from headwater.api.pipeline.figures import refuse_unknown
 from headwater.api.shared import Shared, problems
 from headwater.api.views.waits import LONGEST_S
 
@@ -34,11 +33,7 @@ def view_routes(app: FastAPI, shared: Shared) -> None:
         """Wait until the view holds everything that was committed below an LSN: 200. After the
         timeout: 504, with what it lacks. A view that a fault has ended: 409, at once."""
         shared.principal(request)
-        if view not in shared.config.views:
-            known = ", ".join(shared.config.views) or "none"
-            raise ProblemError(
-                HTTPStatus.NOT_FOUND, "unknown-view", "no such view is declared", f"known: {known}"
-            )
+        refuse_unknown(shared.config, view)
         return JSONResponse(await shared.waits.wait(view, lsn, timeout))
 
     app.add_api_route("/views", views, responses={**problems(), **_JSON}, tags=["views"])

@@ -23,7 +23,14 @@ def entries(config: Config, views: Sequence[str]) -> dict[str, list[Entry]]:
     from jobs.state.server.reader import reading_state
 
     with reading_state(config) as conn:
-        return {view: [] if conn is None else list(_of(conn, config, view)) for view in views}
+        return entries_in(conn, config, views)
+
+
+def entries_in(
+    conn: Connection | None, config: Config, views: Sequence[str]
+) -> dict[str, list[Entry]]:
+    """The same of a state database; nothing where there is none."""
+    return {view: [] if conn is None else list(_of(conn, config, view)) for view in views}
 
 
 def _of(conn: Connection, config: Config, view: str) -> Iterable[Entry]:

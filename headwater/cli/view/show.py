@@ -22,17 +22,17 @@ if TYPE_CHECKING:
 Document = dict[str, Any]
 
 
-def gathered(config: Config, name: str) -> Document:
-    """All that is known of a view, as JSON. ``problems`` say what is not known, and why."""
-    from cdc.kafka.broker import Broker
+def outline(config: Config, name: str) -> Document:
+    """A view as it was built, or is declared, with its generations: what needs neither source nor
+    Kafka. Raises ``ViewError`` for SQL that cannot be read."""
     from verification.view_facts import is_kept_by_state, kept
 
     if is_kept_by_state(config, name):
-        return state_views.gathered(config, name, described(config, name))
+        return state_views.outline(config, name, described(config, name))
     found, declared = described(config, name), config.views[name]
     definition = kept(config, name)
     changed = _changed(config, name)
-    found |= {
+    return found | {
         "store": definition.store,
         "store_kind": config.store(definition.store).kind,
         "settings": declared.model_dump(exclude={"store", "key", "sql"}, exclude_defaults=True),
@@ -43,6 +43,17 @@ def gathered(config: Config, name: str) -> Document:
         **dict.fromkeys(("plan", "below_lsn", "lag", "replay")),
         "problems": [],
     }
+
+
+def gathered(config: Config, name: str) -> Document:
+    """All that is known of a view, as JSON. ``problems`` say what is not known, and why."""
+    from cdc.kafka.broker import Broker
+    from verification.view_facts import is_kept_by_state, kept
+
+    found = outline(config, name)
+    if is_kept_by_state(config, name):
+        return state_views.gathered(config, name, found)
+    definition = kept(config, name)
     with Broker(config.kafka.bootstrap_servers, config.kafka) as broker:
         for learn in (_plan, _standing):
             try:

@@ -149,12 +149,9 @@ def planned(conn: Connection, name: str, view: View, record: ViewRecord | None =
     return _Planned(plan_view(name, view.sql, view.key, tables), mirrors, names)
 
 
-def gathered(config: Config, name: str, found: Document) -> Document:
-    """All that is known of a view, as JSON; ``found`` are its generations. ``problems`` say what
-    is not known, and why."""
-    from cdc.kafka.broker import Broker
-    from cdc.topics import table_topic
-    from headwater.cli.view.position import reached
+def outline(config: Config, name: str, found: Document) -> Document:
+    """A view as it was built, or is declared; ``found`` are its generations. Raises ``ViewError``
+    for SQL that cannot be read."""
     from jobs.generations.generation_record import read_generations
     from jobs.generations.view_state import view_directory
     from views.parse.table_references import tables_read
@@ -167,8 +164,7 @@ def gathered(config: Config, name: str, found: Document) -> Document:
         of = live.declared
         built = view.model_copy(update={"sql": of.sql, "key": of.key, "store": of.store})
         changed = _changed(view, built)
-    tables = [table.name for table in tables_read(name, built.sql)]
-    found = {
+    return {
         **found,
         "store": built.store,
         "store_kind": config.store(built.store).kind,
@@ -176,10 +172,22 @@ def gathered(config: Config, name: str, found: Document) -> Document:
         "sql": dedent(built.sql).strip(),
         "key": list(built.key),
         "declared_otherwise": changed,
-        "tables": [{"table": table} for table in tables],
+        "tables": [{"table": table.name} for table in tables_read(name, built.sql)],
         **dict.fromkeys(("plan", "below_lsn", "lag", "replay")),
         "problems": [],
     }
+
+
+def gathered(config: Config, name: str, found: Document) -> Document:
+    """All that is known of a view, as JSON; ``found`` is its outline. ``problems`` say what is not
+    known, and why."""
+    from cdc.kafka.broker import Broker
+    from cdc.topics import table_topic
+    from headwater.cli.view.position import reached
+
+    of = {"store": found["store"], "key": tuple(found["key"]), "sql": found["sql"]}
+    built = config.views[name].model_copy(update=of)
+    tables = [one["table"] for one in found["tables"]]
     topics = [table_topic(config.source.name, *table.split(".", 1)) for table in tables]
     problems = found["problems"]
     with known_state(config) as conn:

@@ -90,7 +90,9 @@ class Guarded:
 
 OPEN = ("/livez", "/readyz")
 CLOSED = ("/tables", "/changes/item", "/changes/nowhere", "/views", "/views/v/wait", "/lag",
-          "/metrics", "/openapi.json", "/me")  # fmt: skip
+          "/metrics", "/openapi.json", "/me", "/pipeline", "/source", "/topics", "/views/v",
+          "/snapshots", "/dead-letters", "/alarms", "/alarms/HW001",
+          "/history", "/views/v/freshness")  # fmt: skip
 
 
 @pytest.mark.parametrize("path", CLOSED)
@@ -111,6 +113,7 @@ def test_nobody_gets_anything_without_a_login(
     answer = guarded.served.get(path, headers)
     assert answer.status == 401
     assert answer.document["type"].startswith("urn:headwater:problem:")
+    assert guarded.served.get("/trace/item", headers, key="1").status == 401
 
 
 def test_probes_are_open_and_tell_nothing(guarded: Guarded) -> None:
@@ -128,6 +131,8 @@ def test_row_values_are_granted_by_table_whatever_the_name_is_written_like(
         answer = served.get(f"/changes/{table}", guarded.bearer, wait="1")
         assert answer.status in (403, 404), table
         assert HIDDEN not in answer.body.decode()
+        traced = served.get(f"/trace/{table}", guarded.bearer, key="1")
+        assert traced.status in (403, 404), table
     tables = {one["table"]: one for one in served.get("/tables", guarded.bearer).document["tables"]}
     assert not tables["public.person"]["granted"]
 

@@ -1,0 +1,1 @@
+"""The pipeline as JSON: figures that all clients share."""

@@ -1,0 +1,150 @@
+"""All that pages and JSON show of the pipeline: one refresh of each figure for all clients."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from functools import partial
+from http import HTTPStatus
+from typing import Any, Final
+
+from cdc.config import Config
+from cdc.errors import HeadwaterError
+from headwater.api.access.principal import Principal
+from headwater.api.pipeline.cached import Cached
+from headwater.api.problems import ProblemError, unavailable
+from headwater.api.state_watch import Watching
+from headwater.api.tables import Tables
+from headwater.cli.trace.display import document as trace_document
+from headwater.cli.trace.way import traced
+from headwater.cli.view.show import outline
+from headwater.pipeline import look_ups
+from headwater.pipeline.build_pages import source_page, view_page
+from headwater.pipeline.pages import (
+    AlarmsPage,
+    DeadLetterLine,
+    DeadLettersPage,
+    SnapshotsPage,
+    SourcePage,
+    TopicsPage,
+    ViewPage,
+)
+from headwater.pipeline.picture import Pipeline
+
+_FRESH_S: Final = 5.0
+_CHECKED_S: Final = 120.0
+"""``headwater check`` asks for much, and its answer changes rarely."""
+_THREADS: Final = 4
+_TRACES: Final = 2
+"""At once: each reads Kafka."""
+MOST_LETTERS: Final = 200
+
+
+class Figures:
+    """Use from the event loop, between ``Watching.start`` and ``close``."""
+
+    def __init__(self, config: Config, watching: Watching, tables: Tables) -> None:
+        self._config, self._watching, self._tables = config, watching, tables
+        self._threads = ThreadPoolExecutor(_THREADS, "look-up")
+        self._checks = Cached(lambda: look_ups.checks(config), _CHECKED_S, self._threads)
+        self._topics = Cached(self._asked_topics, _FRESH_S, self._threads)
+        self._snapshots = Cached(lambda: look_ups.snapshot_lines(config), _FRESH_S, self._threads)
+        self._letters = Cached(
+            lambda: look_ups.dead_letters(config, self._labels()), _FRESH_S, self._threads
+        )
+        self._outlines = {
+            name: Cached(partial(_outline, config, name), _FRESH_S, self._threads)
+            for name in config.views
+        }
+        self._tracing = 0
+
+    def close(self) -> None:
+        self._threads.shutdown(wait=False, cancel_futures=True)
+
+    def changed(self) -> None:
+        """Somebody has acted: what is kept of it is asked for again."""
+        kept: list[Cached[Any]] = [self._topics, self._snapshots, self._letters]
+        for one in (*kept, *self._outlines.values()):
+            one.forget()
+
+    @property
+    def picture(self) -> Pipeline:
+        return self._watching.picture
+
+    def source(self) -> SourcePage:
+        """With the findings of the last check, which is begun again where they are old."""
+        kept = self._checks.last()
+        checks, at_s = (kept.found, kept.at_s) if kept else ((), None)
+        return source_page(self.picture, self._watching.seen, checks, at_s)
+
+    async def topics(self) -> TopicsPage:
+        return await self._topics.get()
+
+    async def view(self, name: str) -> ViewPage:
+        """Raises ``ProblemError`` for one that is not declared."""
+        refuse_unknown(self._config, name)
+        found = await self._outlines[name].get()
+        return view_page(self._config, name, self.picture, self._watching.seen, found)
+
+    async def snapshots(self) -> SnapshotsPage:
+        return await self._snapshots.get()
+
+    async def dead_letters(self, who: Principal) -> DeadLettersPage:
+        """As ``who`` may see them."""
+        at_s, letters, problems = await self._letters.get()
+        shown = tuple(_as_seen(one, who) for one in letters[:MOST_LETTERS])
+        return DeadLettersPage(at_s, len(letters), MOST_LETTERS, shown, problems)
+
+    def alarms(self) -> AlarmsPage:
+        return AlarmsPage(self._watching.judged_s, self.picture.alarms)
+
+    async def trace(
+        self, table: str, key: Sequence[str], since_s: float | None, records: int
+    ) -> dict[str, Any]:
+        """What ``headwater trace --json`` prints of a row. Raises what that raises."""
+        if self._tracing >= _TRACES:
+            raise unavailable("too-many-traces", f"{_TRACES} rows are being traced already")
+        self._tracing += 1
+        try:
+            found = await asyncio.get_running_loop().run_in_executor(
+                self._threads, traced, self._config, table, key, 5, records, since_s
+            )
+        finally:
+            self._tracing -= 1
+        return trace_document(found)
+
+    def _labels(self) -> Mapping[str, str]:
+        """``schema.table`` by topic."""
+        return {one.topic: one.label for one in self._tables.all().values()}
+
+    def _asked_topics(self) -> TopicsPage:
+        seen = self._watching.seen
+        read_by: dict[str, list[str]] = {}
+        for view in seen.report.views if seen else ():
+            for topic in {one.topic for one in view.partitions}:
+                read_by.setdefault(topic, []).append(view.view)
+        return look_ups.topics(self._config, self._labels(), read_by)
+
+
+def refuse_unknown(config: Config, view: str) -> None:
+    """Raise ``ProblemError`` for a view that is not declared."""
+    if view not in config.views:
+        known = ", ".join(config.views) or "none"
+        raise ProblemError(
+            HTTPStatus.NOT_FOUND, "unknown-view", "no such view is declared", f"known: {known}"
+        )
+
+
+def _as_seen(one: DeadLetterLine, who: Principal) -> DeadLetterLine:
+    if all(map(who.may_see, one.tables)):
+        return one
+    return replace(one, id=None, key=None, name=None, cause=None)
+
+
+def _outline(config: Config, name: str) -> dict[str, Any]:
+    try:
+        return outline(config, name)
+    except HeadwaterError as error:
+        return {"problems": [str(error)]}

@@ -1,0 +1,79 @@
+"""The past outlasts the server, and a file that cannot be used costs only the past."""
+
+from __future__ import annotations
+
+import sqlite3
+import stat
+from pathlib import Path
+
+from headwater.api.pipeline.history_file import NAME, Memory
+from headwater.pipeline.history import FINE_S, SPANS
+from tests.unit.headwater.pipeline.test_history import BEGIN_S, seen
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now_s = float(BEGIN_S)
+
+    def __call__(self) -> float:
+        return self.now_s
+
+
+def filled(folder: Path, clock: Clock, seconds: int) -> Memory:
+    memory = Memory(folder, ["v"], clock)
+    for _ in range(seconds):
+        memory.add(seen())
+        clock.now_s += 1
+    return memory
+
+
+def test_it_outlasts_the_server(tmp_path: Path) -> None:
+    clock = Clock()
+    memory = filled(tmp_path, clock, 3 * FINE_S + 1)
+    before = memory.history(FINE_S, ["v"])
+    assert len(before.at_s) == 3
+    memory.close()
+    clock.now_s += 30
+    again = Memory(tmp_path, ["v", "new"], clock)
+    assert again.history(FINE_S, ["v"]) == before
+    assert set(again.history(FINE_S, ["new"]).series[-1].values) == {None}
+    assert stat.S_IMODE((tmp_path / NAME).stat().st_mode) == 0o600
+    again.close()
+
+
+def test_it_keeps_no_more_rows_than_memory_does(tmp_path: Path) -> None:
+    clock = Clock()
+    memory = Memory(tmp_path, ["v"], clock)
+    one = seen()
+    for _ in range(SPANS[FINE_S] + 50):
+        memory.add(one)
+        clock.now_s += FINE_S
+    memory.close()
+    with sqlite3.connect(tmp_path / NAME) as conn:
+        (rows,) = conn.execute("select count(*) from step where length_s = ?", (FINE_S,)).fetchone()
+    assert rows <= SPANS[FINE_S]
+
+
+def test_a_damaged_file_is_put_aside(tmp_path: Path) -> None:
+    (tmp_path / NAME).write_bytes(b"no database at all" * 1_000)
+    clock = Clock()
+    memory = filled(tmp_path, clock, 2 * FINE_S)
+    assert memory.history(FINE_S, []).at_s
+    memory.close()
+    assert (tmp_path / NAME).with_suffix(".damaged").exists()
+    assert Memory(tmp_path, ["v"], clock).history(FINE_S, []).at_s
+
+
+def test_what_another_version_wrote_is_left_out(tmp_path: Path) -> None:
+    clock = Clock()
+    filled(tmp_path, clock, 2 * FINE_S).close()
+    with sqlite3.connect(tmp_path / NAME) as conn:
+        conn.execute("insert into step values (5, 1, '[]'), (7, 1, '{}'), (300, 2, 'odd')")
+    assert len(Memory(tmp_path, ["v"], clock).history(FINE_S, []).at_s) == 1
+
+
+def test_without_a_file_it_is_in_memory(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    memory = filled(tmp_path / "file" / "below", Clock(), 2 * FINE_S)
+    assert memory.history(FINE_S, []).at_s
+    memory.close()
