@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # What tests ask beside the environment: Prometheus, libfaketime, systemd-analyze, and for
-# the suite an S3 server and Pathway.
+# the suite an S3 server, Pathway and Chromium.
 # Usage: stack/test_tools.sh VENV [suite]. Safe to repeat; what is there is kept. Tests name what is
 # missing.
 set -euo pipefail
@@ -80,6 +80,19 @@ make_pathway() {
         cp "$lock" "$tools/lock"
 }
 
+# Whatever Chromium is there serves.
+install_chromium() {
+    local name
+    for name in chromium chromium-browser google-chrome; do
+        command -v $name >/dev/null && return
+    done
+    command -v apt-get >/dev/null && as_root true 2>/dev/null || return 1
+    echo "installing chromium with apt-get"
+    as_root apt-get update -qq &&
+        as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends \
+            --no-upgrade chromium >/dev/null
+}
+
 # For systemd-analyze; without systemd-sysv it starts nothing.
 install_systemd() {
     command -v systemd-analyze >/dev/null && return
@@ -99,5 +112,7 @@ unpack faketime libfaketime.so.1 libfaketime ||
     echo "warning: no versitygw: tests of Delta in S3 need it" >&2
 [ "${2:-}" != suite ] || make_pathway ||
     echo "warning: no Pathway: the test of it as a consumer needs it" >&2
+[ "${2:-}" != suite ] || install_chromium ||
+    echo "warning: no chromium: tests of the console need it (Debian: apt-get install chromium)" >&2
 install_systemd ||
     echo "warning: no systemd-analyze: tests of the systemd units are skipped (Debian, Ubuntu: apt-get install systemd)" >&2

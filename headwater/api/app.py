@@ -7,7 +7,7 @@ out a button.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from http import HTTPStatus
 from importlib.metadata import version
@@ -38,6 +38,8 @@ from headwater.api.tables import Tables
 from headwater.api.views.routes import view_routes
 from headwater.api.views.waits import Waits
 
+Routes = Callable[[FastAPI, Shared], None]
+"""Adds routes."""
 _TICK_S: Final = 1.0
 _DESCRIPTION: Final = """
 Rows and changes of captured tables as server-sent events, waiting until a view holds a change, and
@@ -45,9 +47,9 @@ how late everything is. Errors are problem details (RFC 9457). The reference is 
 """
 
 
-def application(config: Config) -> tuple[App, FastAPI]:
-    """The application, and the FastAPI app inside of it. Raises ``UsageError`` for a file of users
-    that cannot be read."""
+def application(config: Config, *more: Routes) -> tuple[App, FastAPI]:
+    """The application with ``more`` routes, and the FastAPI app inside of it. Raises
+    ``UsageError`` for a file of users that cannot be read."""
     shared = _shared(config)
 
     @asynccontextmanager
@@ -70,7 +72,10 @@ def application(config: Config) -> tuple[App, FastAPI]:
         separate_input_output_schemas=False,
     )
     app.state.shared = shared
-    for routes in (change_routes, view_routes, access_routes, state_routes, pipeline_routes):
+    own: tuple[Routes, ...] = (
+        change_routes, view_routes, access_routes, state_routes, pipeline_routes,
+    )  # fmt: skip
+    for routes in (*own, *more):
         routes(app, shared)
     for kind, handler in (
         (ProblemError, _on_problem),

@@ -9,6 +9,7 @@ import signal
 import socket
 import ssl
 import sys
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
@@ -22,7 +23,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from cdc.config import Config, Serve
 from cdc.errors import UsageError
 from cdc.log_events import LogEvent
-from headwater.api.app import application
+from headwater.api.app import Routes, application
 from headwater.api.changes.clients import RETRY_AFTER_S
 from headwater.api.changes.event_position import refuse_unread
 from headwater.api.changes.routes import TRANSPORT
@@ -52,13 +53,13 @@ _FULL_BODY: Final = (
 log = structlog.get_logger("serve")
 
 
-def serve(config: Config) -> None:
-    """Until SIGTERM or Ctrl-C. Raises ``UsageError`` where it cannot listen, or cannot read what it
-    needs for that."""
+def serve(config: Config, *more: Routes) -> None:
+    """Until SIGTERM or Ctrl-C, with ``more`` routes than the API has. Raises ``UsageError`` where
+    it cannot listen, or cannot read what it needs for that."""
     refuse_unread(config.events.form)
     runner = asyncio.Runner(loop_factory=uvloop.new_event_loop)
     with listening(config.serve) as taken, runner:
-        runner.run(_serve(config, taken))
+        runner.run(_serve(config, taken, more))
 
 
 def listening(serve: Serve) -> socket.socket:
@@ -79,9 +80,9 @@ def listening(serve: Serve) -> socket.socket:
     return taken
 
 
-async def _serve(config: Config, taken: socket.socket) -> None:
+async def _serve(config: Config, taken: socket.socket, more: Sequence[Routes]) -> None:
     asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(_THREADS))
-    app, inner = application(config)
+    app, inner = application(config, *more)
     settings = _settings(config.serve, app)
     server = uvicorn.Server(settings)
     shared = inner.state.shared

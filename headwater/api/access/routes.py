@@ -8,8 +8,28 @@ from typing import Annotated, Any
 from fastapi import Body, FastAPI, Request
 from starlette.responses import JSONResponse, Response
 
-from headwater.api.access.sessions import COOKIE
+from headwater.api.access.sessions import COOKIE, Sessions
 from headwater.api.shared import Shared, problems
+
+
+def with_session(response: Any, request: Any, secret: str, length_s: float) -> Any:
+    """The response, which sets the cookie of a session that has begun."""
+    response.set_cookie(
+        COOKIE,
+        secret,
+        max_age=round(length_s),
+        httponly=True,
+        secure=request.url.scheme == "https",
+        samesite="strict",
+    )
+    return response
+
+
+def ended(response: Any, request: Any, sessions: Sessions) -> Any:
+    """The response, which takes the cookie away of a session that is ended now."""
+    sessions.end(request.cookies.get(COOKIE, ""))
+    response.delete_cookie(COOKIE, httponly=True, samesite="strict")
+    return response
 
 
 def access_routes(app: FastAPI, shared: Shared) -> None:
@@ -24,22 +44,11 @@ def access_routes(app: FastAPI, shared: Shared) -> None:
         address = request.client.host if request.client else ""
         secret = await shared.access.log_in(user, password, address)
         response = Response(status_code=HTTPStatus.NO_CONTENT)
-        response.set_cookie(
-            COOKIE,
-            secret,
-            max_age=round(shared.access.sessions.length_s),
-            httponly=True,
-            secure=request.url.scheme == "https",
-            samesite="strict",
-        )
-        return response
+        return with_session(response, request, secret, shared.access.sessions.length_s)
 
     async def logout(request: Request) -> Any:
         """End the session."""
-        shared.access.sessions.end(request.cookies.get(COOKIE, ""))
-        response = Response(status_code=HTTPStatus.NO_CONTENT)
-        response.delete_cookie(COOKIE, httponly=True, samesite="strict")
-        return response
+        return ended(Response(status_code=HTTPStatus.NO_CONTENT), request, shared.access.sessions)
 
     async def me(request: Request) -> Any:
         """Who asks, with role and granted tables."""

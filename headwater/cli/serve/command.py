@@ -14,7 +14,7 @@ from headwater.cli.common.context import captured, configured
 from headwater.cli.common.output import err, out
 
 group = typer.Typer(name="serve", invoke_without_command=True, rich_markup_mode=None)
-_NEEDED = ("argon2", "fastapi", "httptools", "uvicorn", "uvloop")
+_NEEDED = ("argon2", "fastapi", "httptools", "jinja2", "uvicorn", "uvloop")
 RoleOption = Annotated[str, typer.Option("--role", help="viewer or operator.")]
 TablesOption = Annotated[
     list[str] | None,
@@ -41,9 +41,10 @@ def serve(
         ),
     ] = False,
 ) -> None:
-    """Serve rows and changes of tables, waits and lag over HTTP, until stopped.
+    """Serve the console, rows and changes of tables, waits and lag over HTTP, until stopped.
 
-    It listens where serve.listen says, by default on 127.0.0.1:8484. GET /changes/TABLE streams a
+    It listens where serve.listen says, by default on 127.0.0.1:8484. A browser shows the console
+    there (docs/console.md), GET /status is the same as one plain page. GET /changes/TABLE streams a
     table's rows and then its changes as server-sent events; GET /views/VIEW/wait waits until a view
     holds a change; GET /openapi.json describes all. It writes nothing to the source or Kafka.
     Several servers can run side by side.
@@ -62,10 +63,11 @@ def serve(
     refuse_missing()
     from cdc.logs import configure
     from headwater.api.server import serve as run
+    from headwater.console.routes import console_routes
 
     config = captured(ctx)
     configure(json_logs or not sys.stderr.isatty())
-    run(config)
+    run(config, console_routes)
 
 
 @group.command(name="add-user")

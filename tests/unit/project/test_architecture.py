@@ -21,6 +21,7 @@ KERNEL = (
     "cdc.capture.confirmation", "cdc.capture.duplicate_filter",
 )  # fmt: skip
 MOST_MODULES = 20
+SERVED = ("headwater.api", "headwater.console", "headwater.cli.serve")
 
 
 def table(heading: str) -> Iterator[list[str]]:
@@ -139,7 +140,7 @@ def test_what_is_imported_is_of_a_distribution_that_the_wheel_declares() -> None
             texts = (one.value for one in ast.walk(tree) if isinstance(one, ast.Constant))
             packages |= {str(text).replace("-", "_") for text in texts} & known.keys()
         wanted = local if within(name, ("stack", "demo", "benchmarks")) else always
-        wanted = served if within(name, ("headwater.api", "headwater.cli.serve")) else wanted
+        wanted = served if within(name, SERVED) else wanted
         for package in packages - FLOORS.keys():
             # What is not installed has the name of its distribution.
             if wanted.isdisjoint(map(one_name, known.get(package, [package]))):

@@ -1,0 +1,110 @@
+"""The pages: each shows a value of ``headwater.pipeline``."""
+
+from __future__ import annotations
+
+import asyncio
+from http import HTTPStatus
+from typing import Any, Final
+from urllib.parse import quote, urlencode
+
+from cdc.alarms.catalog import ALARMS, BY_CODE
+from cdc.alarms.rules import expression
+from headwater.api.problems import ProblemError
+from headwater.console.context import Asked
+from headwater.console.past import sparks
+from headwater.console.picture import arrow, groups, headline
+from headwater.pipeline.picture import Part
+
+_FASTEST_S: Final = 2
+_SLOWEST_S: Final = 3_600
+
+
+async def overview(asked: Asked) -> Any:
+    pipeline = asked.shared.figures.picture
+    return asked.page(
+        "overview",
+        pipeline=pipeline,
+        headline=headline(pipeline),
+        groups=groups(pipeline),
+        hops={"source": arrow(pipeline, Part.SOURCE), "capture": arrow(pipeline, Part.CAPTURE)},
+    )
+
+
+async def status(asked: Asked) -> Any:
+    """One page without script, for curl and telephones."""
+    pipeline = asked.shared.figures.picture
+    refresh = asked.query("refresh")
+    seconds = int(refresh) if refresh.isdecimal() else 0
+    return asked.page(
+        "status",
+        pipeline=pipeline,
+        headline=headline(pipeline),
+        hops=(arrow(pipeline, Part.SOURCE), arrow(pipeline, Part.CAPTURE)),
+        sparks=sparks(asked),
+        refresh=min(max(seconds, _FASTEST_S), _SLOWEST_S) if seconds else 0,
+    )
+
+
+async def source(asked: Asked) -> Any:
+    return asked.page("source", page=asked.shared.figures.source())
+
+
+async def topics(asked: Asked) -> Any:
+    return asked.page("topics", page=await asked.shared.figures.topics())
+
+
+async def views(asked: Asked) -> Any:
+    pipeline = asked.shared.figures.picture
+    return asked.page(
+        "views",
+        views=pipeline.views,
+        measured_at_s=pipeline.measured_at_s,
+        sparks=sparks(asked),
+    )
+
+
+async def view(asked: Asked) -> Any:
+    name = asked.request.path_params["view"]
+    return asked.page("view", page=await asked.shared.figures.view(name))
+
+
+async def snapshots(asked: Asked) -> Any:
+    return asked.page("snapshots", page=await asked.shared.figures.snapshots())
+
+
+async def dead_letters(asked: Asked) -> Any:
+    found, view = await asked.shared.figures.dead_letters(asked.who), asked.query("view")
+    return asked.page("dead_letters", page=found, view=view)
+
+
+async def alarms(asked: Asked) -> Any:
+    return asked.page("alarms", page=asked.shared.figures.alarms(), catalog=ALARMS)
+
+
+async def alarm(asked: Asked) -> Any:
+    code = asked.request.path_params["code"]
+    if (found := BY_CODE.get(code)) is None:
+        raise ProblemError(
+            HTTPStatus.NOT_FOUND, "unknown-alarm", "there is no such alarm",
+            f"known: {', '.join(BY_CODE)}",
+        )  # fmt: skip
+    firing = [one for one in asked.shared.figures.alarms().firing if one.code == code]
+    return asked.page("alarm", alarm=found, firing=firing, expression=expression(found))
+
+
+async def changes(asked: Asked) -> Any:
+    """The form, and the feed of a table that was chosen. Rows come by ``GET /changes``, which
+    judges by itself who may see them."""
+    known = await asyncio.to_thread(asked.shared.tables.all)
+    tables = [label for label in sorted(known) if asked.who.may_see(label)]
+    table, key = asked.query("table"), asked.query("key")
+    problem = stream = ""
+    if table and table not in tables:
+        problem = f"{table} is not captured, or you may not see its rows."
+    elif table:
+        query = {"snapshot": "false"} | ({"key": key} if key else {})
+        stream = f"/changes/{quote(table)}?{urlencode(query)}"
+    return asked.page(
+        "changes", table=table if stream else "", tables=tables, key=key, stream=stream,
+        problem=problem,
+    )  # fmt: skip

@@ -1,0 +1,166 @@
+"""The console in a browser, over a deployment that runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.sync_api import Browser, expect
+
+from headwater.api.access.passwords import hashed_password
+from headwater.api.access.principal import Role
+from headwater.api.access.users import write_account
+from tests.support.commands import view_shop
+from tests.support.commands.view_shop import Shop
+from tests.support.console.browser import NARROW, WIDE, Visitor, browser
+from tests.support.serve.served import Served
+from tests.support.servers.lent_jvm import Lender
+
+PASSWORD = "correct horse battery"
+PAGES = (
+    "/", "/console/source", "/console/topics", "/console/views", "VIEW", "/console/snapshots",
+    "/console/dead-letters", "/console/changes?table=public.item", "/console/alarms",
+    "/console/alarms/HW001", "/status",
+)  # fmt: skip
+
+
+@dataclass
+class Open:
+    """``pictures`` is a folder for what the browser shows."""
+
+    shop: Shop
+    served: Served
+    chromium: Browser
+    pictures: Path
+
+    @property
+    def view(self) -> str:
+        return self.shop.name("items")
+
+    def visitor(self, user: str = "alice", **settings: Any) -> Visitor:
+        made = Visitor(self.chromium, self.served.base, **settings)
+        made.log_in(user, PASSWORD)
+        return made
+
+
+@pytest.fixture(scope="module")
+def console(
+    postgres: str,
+    kafka: str,
+    redis_server: str,
+    lender: Lender,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[Open]:
+    """Views that are applied, a server that wants a login, and a browser."""
+    home = tmp_path_factory.mktemp("console")
+    views = {"items": view_shop.ITEMS, "kinds": view_shop.KINDS}
+    with view_shop.opened(home, postgres, kafka, redis_server, lender, views) as shop:
+        users = home / "users.toml"
+        hashed = hashed_password(PASSWORD)
+        write_account(users, "users", "alice", hashed, Role.OPERATOR, ("*",))
+        write_account(users, "users", "bob", hashed, Role.VIEWER, ())
+        served = Served(shop.deployment, settings='users = "users.toml"')
+        with shop.applied(), served.running(), browser() as chromium:
+            shop.equal("items", view_shop.ITEMS)
+            yield Open(shop, served, chromium, home)
+
+
+@pytest.mark.parametrize(("scheme", "size"), [("light", WIDE), ("dark", NARROW)])
+def test_each_page_is_accessible_fits_the_screen_and_runs_nothing_that_the_policy_forbids(
+    console: Open, scheme: str, size: dict[str, int]
+) -> None:
+    visitor = console.visitor(color_scheme=scheme, viewport=size)
+    for path in PAGES:
+        place = f"/console/views/{console.view}" if path == "VIEW" else path
+        visitor.page.goto(place)
+        expect(visitor.page.locator("h1")).to_be_visible()
+        assert visitor.faults() == [], place
+        assert visitor.overflow() == 0, place
+        name = path.strip("/").replace("/", "-").partition("?")[0] or "overview"
+        visitor.page.screenshot(path=console.pictures / f"{name}-{scheme}.png", full_page=True)
+    assert visitor.said == []
+    visitor.context.close()
+
+
+def test_the_console_is_used_by_keyboard_alone_and_keeps_its_place_while_it_refreshes(
+    console: Open,
+) -> None:
+    visitor = console.visitor()
+    page = visitor.page
+    page.keyboard.press("Tab")
+    expect(page.get_by_role("link", name="Skip to the content")).to_be_focused()
+    for name in ("Overview", "Source", "Topics", "Views"):
+        page.keyboard.press("Tab")
+        expect(page.get_by_role("link", name=name, exact=True)).to_be_focused()
+    page.keyboard.press("Enter")
+    link = page.get_by_role("link", name=console.view)
+    while not link.evaluate("one => one === document.activeElement"):
+        page.keyboard.press("Tab")
+    page.keyboard.press("Enter")
+    summary = page.locator("#partitions > summary")
+    while not summary.evaluate("one => one === document.activeElement"):
+        page.keyboard.press("Tab")
+    page.keyboard.press("Enter")
+    for _ in range(2):
+        with page.expect_response(lambda found: found.url.endswith(console.view)):
+            pass
+    page.wait_for_function("!document.querySelector('.htmx-request, .htmx-swapping')")
+    expect(summary).to_be_focused()
+    assert page.locator("#partitions").get_attribute("open") is not None
+    assert visitor.said == []
+    visitor.context.close()
+
+
+def test_a_server_that_does_not_answer_is_told_and_nothing_stays_green(console: Open) -> None:
+    visitor = console.visitor()
+    page = visitor.page
+    expect(page.locator("#lost")).to_be_hidden()
+    visitor.context.set_offline(True)
+    expect(page.locator("#lost")).to_contain_text("No answer from the server since")
+    assert page.locator("body").get_attribute("data-lost") is not None
+    visitor.context.set_offline(False)
+    expect(page.locator("#lost")).to_be_hidden()
+    visitor.context.close()
+
+
+def test_changes_are_shown_as_they_come(console: Open) -> None:
+    visitor = console.visitor()
+    page = visitor.page
+    page.goto("/console/changes")
+    page.get_by_label("Table").select_option("public.spare")
+    page.get_by_role("button", name="Follow").click()
+    expect(page.locator("#feed-state")).to_contain_text("Connected.")
+    console.shop.deployment.execute("insert into spare values (1000, '<b>loud</b>')")
+    first = page.locator("#feed tbody tr").first
+    expect(first).to_contain_text('"word":"<b>loud</b>"')
+    expect(first).to_contain_text("insert")
+    assert visitor.said == []
+    visitor.context.close()
+
+
+def test_a_session_that_has_ended_leads_to_the_login_and_back(console: Open) -> None:
+    visitor = console.visitor("bob")
+    page, other = visitor.page, visitor.tab()
+    page.goto(f"/console/views/{console.view}")
+    other.goto("/")
+    other.get_by_role("button", name="Log out").click()
+    page.get_by_label("User").fill("bob")
+    page.get_by_label("Password").fill(PASSWORD)
+    page.get_by_role("button", name="Log in").click()
+    expect(page.get_by_role("heading", name=console.view, level=1)).to_be_visible()
+    visitor.context.close()
+
+
+def test_without_script_the_pages_say_the_same(console: Open) -> None:
+    visitor = console.visitor(java_script_enabled=False)
+    page = visitor.page
+    page.get_by_role("link", name="Views", exact=True).click()
+    expect(page.get_by_role("link", name=console.view)).to_be_visible()
+    page.get_by_role("button", name="Dark").click()
+    expect(page.locator("html")).to_have_attribute("data-theme", "dark")
+    page.get_by_role("button", name="Log out").click()
+    expect(page.get_by_role("button", name="Log in")).to_be_visible()
+    visitor.context.close()

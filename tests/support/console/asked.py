@@ -1,0 +1,165 @@
+"""The console in this process, over figures that a test gives: no server, no socket."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field, replace
+from typing import Any
+from urllib.parse import urlencode
+
+from fastapi import FastAPI
+
+from cdc.config import Serve
+from headwater.api.access.login import Access
+from headwater.api.access.sessions import COOKIE
+from headwater.api.guard import Guard
+from headwater.api.problems import ProblemError, answer
+from headwater.console.routes import console_routes
+from headwater.pipeline.picture import Pipeline
+from tests.support.console import sample
+
+
+class Figures:
+    """As ``headwater.api.pipeline.figures`` answers."""
+
+    def __init__(self, picture: Pipeline | None = None) -> None:
+        self.picture = picture or sample.pipeline()
+        self.letters = sample.dead_letters()
+        self.shown = sample.snapshots()
+        self.found_topics = sample.topics()
+        self.failing: Exception | None = None
+
+    def source(self) -> Any:
+        return sample.source()
+
+    def alarms(self) -> Any:
+        return sample.alarms()
+
+    async def topics(self) -> Any:
+        if self.failing:
+            raise self.failing
+        return self.found_topics
+
+    async def view(self, name: str) -> Any:
+        line = next(one for one in self.picture.views if one.view == name)
+        return sample.view(line.state, name)
+
+    async def snapshots(self) -> Any:
+        return self.shown
+
+    async def dead_letters(self, who: Any) -> Any:
+        del who
+        return self.letters
+
+
+@dataclass
+class Source:
+    name: str = "shop"
+
+
+@dataclass
+class Configured:
+    views: dict[str, Any]
+    source: Source = field(default_factory=Source)
+
+
+class Tables:
+    def all(self) -> dict[str, Any]:
+        return dict.fromkeys(("public.orders", "public.customers"))
+
+
+class Memory:
+    """As ``headwater.api.pipeline.history_file`` remembers."""
+
+    def __init__(self) -> None:
+        self.past = sample.history()
+
+    def history(self, length_s: int, views: Any) -> Any:
+        del length_s
+        series = sample.history(("", *views)).series if self.past.at_s else ()
+        return replace(self.past, series=series)
+
+    def freshness(self, view: str) -> Any:
+        return sample.freshness(view)
+
+
+class SharedHere:
+    """What pages use of ``headwater.api.shared.Shared``."""
+
+    def __init__(self, serve: Serve, figures: Figures) -> None:
+        self.config = Configured({one.view: None for one in figures.picture.views})
+        self.figures, self.tables = figures, Tables()
+        self.access, self.memory = Access(serve), Memory()
+
+    def principal(self, request: Any) -> Any:
+        return self.access.principal(request.headers, request.cookies)
+
+
+@dataclass
+class Answer:
+    status: int
+    headers: dict[str, str]
+    text: str
+    cookies: list[str]
+
+
+class Console:
+    """Asks as a browser does: with the cookies that it was given, and an Origin."""
+
+    def __init__(self, figures: Figures | None = None, serve: Serve | None = None) -> None:
+        self.figures = figures or Figures()
+        shared: Any = SharedHere(serve or Serve(), self.figures)
+        app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None)
+        console_routes(app, shared)
+
+        async def on_problem(_: Any, error: Any) -> Any:
+            return answer(error)
+
+        app.add_exception_handler(ProblemError, on_problem)
+        self._app = Guard(app, serve or Serve())
+        self.cookies: dict[str, str] = {}
+
+    def get(self, path: str, **headers: str) -> Answer:
+        return self._ask("GET", path, b"", headers)
+
+    def part(self, path: str) -> Answer:
+        """As htmx asks."""
+        return self.get(path, **{"hx-request": "true"})
+
+    def post(self, path: str, headers: dict[str, str] | None = None, **form: str) -> Answer:
+        body = urlencode(form).encode()
+        kind = {"content-type": "application/x-www-form-urlencoded"}
+        origin = {"origin": "http://localhost"}
+        return self._ask("POST", path, body, kind | (headers if headers is not None else origin))
+
+    @property
+    def session(self) -> str:
+        return self.cookies.get(COOKIE, "")
+
+    def _ask(self, method: str, path: str, body: bytes, headers: dict[str, str]) -> Answer:
+        named = {"host": "localhost", "content-length": str(len(body)), **headers}
+        if self.cookies:
+            named["cookie"] = "; ".join(f"{name}={value}" for name, value in self.cookies.items())
+        place, _, query = path.partition("?")
+        scope = {
+            "type": "http", "http_version": "1.1", "method": method, "scheme": "http",
+            "path": place, "raw_path": place.encode(), "query_string": query.encode(),
+            "headers": [(name.encode(), value.encode()) for name, value in named.items()],
+            "client": ("127.0.0.1", 5), "server": ("localhost", 80), "root_path": "",
+        }  # fmt: skip
+        sent: list[Any] = []
+
+        async def receive() -> Any:
+            return {"type": "http.request", "body": body, "more_body": False}
+
+        async def send(message: Any) -> None:
+            sent.append(message)
+
+        asyncio.run(self._app(scope, receive, send))
+        found = [(name.decode(), value.decode()) for name, value in sent[0]["headers"]]
+        cookies = [value for name, value in found if name == "set-cookie"]
+        for one in cookies:
+            name, _, rest = one.partition("=")
+            self.cookies[name] = rest.partition(";")[0].strip('"')
+        text = b"".join(one.get("body", b"") for one in sent[1:]).decode()
+        return Answer(sent[0]["status"], dict(found), text, cookies)

@@ -1,0 +1,146 @@
+"""Each page over given figures: every state, nothing, sixty views, names as long and as nasty as
+names may be."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from cdc.errors import RetryableError
+from cdc.lag.states import State
+from headwater.console.respond import POLICY
+from tests.support.console import sample
+from tests.support.console.asked import Console, Figures
+from tests.support.console.markup import Markup
+
+PATHS = (
+    "/", "/status", "/console/source", "/console/topics", "/console/views",
+    "/console/views/open_orders", "/console/snapshots", "/console/dead-letters",
+    "/console/changes", "/console/changes?table=public.orders", "/console/alarms",
+    "/console/alarms/HW011", "/console/charts", "/console/views/open_orders/charts",
+)  # fmt: skip
+
+
+def read(console: Console, path: str) -> Markup:
+    answer = console.get(path)
+    assert answer.status == 200, answer.text
+    found = Markup(answer.text)
+    assert found.problems == []
+    return found
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_a_page_is_well_formed_and_runs_nothing_but_files_of_this_server(path: str) -> None:
+    answer = Console().get(path)
+    assert answer.status == 200
+    assert Markup(answer.text).problems == []
+    assert answer.headers["content-security-policy"] == POLICY
+    assert "unsafe" not in POLICY
+    assert "://" not in answer.text.replace("http://www.w3.org/", "")
+    assert answer.headers["cache-control"] == "no-store"
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_a_part_is_the_page_without_its_frame(path: str) -> None:
+    if path == "/status" or path.endswith("charts"):
+        return
+    part = Console().part(path)
+    assert part.status == 200
+    assert Markup(part.text).problems == []
+    assert "<html" not in part.text
+    assert "<main" in part.text
+
+
+@pytest.mark.parametrize("state", list(State))
+def test_every_state_is_told_by_a_word_and_by_a_shape(state: State) -> None:
+    console = Console(Figures(sample.pipeline({"open_orders": state})))
+    for path in ("/", "/console/views", "/console/views/open_orders", "/status"):
+        answer = console.get(path)
+        assert state.value in Markup(answer.text).text
+        assert f'href="#m-{state.value.replace(" ", "-")}"' in answer.text
+        assert f'id="m-{state.value.replace(" ", "-")}"' in answer.text
+
+
+def test_only_what_is_known_to_be_well_is_green() -> None:
+    for state in State:
+        answer = Console(Figures(sample.pipeline({"open_orders": state}))).get("/console/views")
+        assert ('class="state good"' in answer.text) == (state in (State.IDLE, State.FRESH))
+
+
+def test_nothing_is_green_while_nothing_is_known() -> None:
+    answer = Console(Figures(sample.unknown())).get("/")
+    text = Markup(answer.text).text
+    assert "does not answer: connection refused" in text
+    assert "Nothing can be said of now." in text
+    assert "good" not in answer.text
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_an_empty_deployment_has_every_page(path: str) -> None:
+    figures = Figures(sample.pipeline({}))
+    figures.letters = replace(figures.letters, letters=(), keys=0)
+    figures.shown = replace(figures.shown, snapshots=())
+    figures.found_topics = replace(figures.found_topics, topics=())
+    if "open_orders" in path:
+        return
+    assert Markup(Console(figures).get(path).text).problems == []
+
+
+def test_of_sixty_views_the_worst_are_drawn_and_all_are_listed() -> None:
+    console = Console(Figures(sample.many()))
+    drawn, listed = read(console, "/").text, read(console, "/console/views").text
+    assert "view_07" in drawn
+    assert "60 views: 9 catching up, 51 idle." in drawn
+    assert all(f"view_{i:02}" in listed for i in range(60))
+
+
+@pytest.mark.parametrize("name", [sample.NASTY, sample.LONG, "größe 😀", "a/b?c#d"])
+def test_names_are_shown_as_they_are_and_run_nothing(name: str) -> None:
+    console = Console(Figures(sample.pipeline({name: State.STALLED}, source=name)))
+    for path in ("/", "/status", "/console/views"):
+        found = read(console, path)
+        assert name in found.text
+        assert found.tags["script"] == (0 if path == "/status" else 2)
+
+
+def test_status_needs_neither_script_nor_style() -> None:
+    answer = Console().get("/status")
+    assert "<script" not in answer.text
+    text = Markup(answer.text).text
+    for word in (*sample.STATES, *sample.STATES.values(), "HW011", "What to do"):
+        assert word in text
+
+
+def test_status_comes_anew_only_when_that_is_asked_for() -> None:
+    assert "refresh" not in Console().get("/status").text.partition("<body>")[0]
+    assert 'content="10"' in Console().get("/status?refresh=10").text
+    assert 'content="2"' in Console().get("/status?refresh=0001").text
+
+
+def test_values_that_somebody_may_not_see_are_not_there() -> None:
+    text = read(Console(), "/console/dead-letters").text
+    assert '{"id": 17}' in text
+    assert "whose rows you may not see" in text
+
+
+def test_a_server_that_is_away_is_told_where_the_page_would_be() -> None:
+    figures = Figures()
+    figures.failing = RetryableError("Kafka at 127.0.0.1:9092 does not answer", "start Kafka")
+    answer = Console(figures).get("/console/topics")
+    assert answer.status == 503
+    assert "Kafka at 127.0.0.1:9092 does not answer. Start Kafka." in Markup(answer.text).text
+    assert 'aria-current="page"' in answer.text
+
+
+def test_what_is_not_there_is_told_as_a_page() -> None:
+    assert "known: HW001" in Console().get("/console/alarms/HW999").text.lower().replace("hw", "HW")
+
+
+def test_a_feed_is_of_a_table_that_may_be_seen() -> None:
+    console = Console()
+    assert "/changes/public.orders?snapshot=false" in console.get(
+        "/console/changes?table=public.orders"
+    ).text  # fmt: skip
+    refused = read(console, "/console/changes?table=public.secrets").text
+    assert "public.secrets is not captured, or you may not see its rows." in refused
