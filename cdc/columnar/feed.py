@@ -12,6 +12,7 @@ from cdc.columnar.arrays import Ints, Mask
 from cdc.columnar.blocks import LARGEST_BYTES, Events, block
 from cdc.columnar.events import Rows, Stamps, TableEncoder, Transactions
 from cdc.columnar.formats.avro_events import AvroStamps, AvroTableEncoder
+from cdc.columnar.formats.packed_events import PackedTableEncoder
 from cdc.columnar.frames import (
     BEGIN,
     COMMIT,
@@ -40,7 +41,7 @@ MOST_BYTES: Final = 256 << 20
 """Arrow's offsets have 31 bits, and events are larger than their frames."""
 
 
-Encoder = TableEncoder | AvroTableEncoder
+Encoder = TableEncoder | AvroTableEncoder | PackedTableEncoder
 """Takes the stamps of its own format."""
 
 
@@ -71,6 +72,7 @@ class ColumnarFeed:
         self._closing = b""
         self._placeholder = context.form.placeholder.encode()
         self._is_avro = context.form.format == "avro"
+        self._is_protobuf = context.form.format == "protobuf"
         self._encoders: dict[int, tuple[Relation, Encoder]] = {}
 
     def feed(self, arrived: Arrived, now_us: int) -> None:
@@ -189,6 +191,8 @@ class ColumnarFeed:
         if known is None or known[0] is not relation:
             if self._is_avro and packing is not None:
                 known = relation, AvroTableEncoder(relation, self._context, packing)
+            elif self._is_protobuf and packing is not None:
+                known = relation, PackedTableEncoder(relation, self._context, packing)
             else:
                 known = relation, TableEncoder(relation, self._context, packing)
             self._encoders[relation.oid] = known

@@ -79,7 +79,8 @@ class Events(Section):
         if self.format == "json":
             if self.registry is not None:
                 raise ValueError(
-                    'registry: without effect: set format to "avro" or "json-schema", or remove it'
+                    'registry: without effect: set format to "avro", "json-schema" or '
+                    '"protobuf", or remove it'
                 )
             return self
         if self.registry is None:

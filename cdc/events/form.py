@@ -25,7 +25,7 @@ Decimals = Literal["string", "double", "precise"]
 Binaries = Literal["base64", "base64-url-safe", "hex", "bytes"]
 Intervals = Literal["string", "numeric"]
 Hstores = Literal["json", "map"]
-Format = Literal["json", "avro", "json-schema"]
+Format = Literal["json", "avro", "json-schema", "protobuf"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +50,11 @@ class Form:
     def registered(self) -> bool:
         """Whether a registry has the schemas."""
         return self.format != "json"
+
+    @property
+    def is_binary(self) -> bool:
+        """Whether numbers are not written with their digits."""
+        return self.format in ("avro", "protobuf")
 
     @property
     def wrapped(self) -> bool:

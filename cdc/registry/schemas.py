@@ -19,6 +19,7 @@ from cdc.config.registry import Registry
 from cdc.errors import LogError, RetryableError
 from cdc.events.formats.avro_reader import avro_reader
 from cdc.events.formats.framing import HEAD_BYTES, schema_id_of
+from cdc.events.formats.protobuf_reader import protobuf_reader
 from cdc.events.formats.subjects import Role, subject
 from cdc.events.readers.records import Decode, payload
 from cdc.log_events import LogEvent
@@ -28,6 +29,9 @@ _INCOMPATIBLE: Final = 409
 _NOT_FOUND: Final = 404
 _DENIED: Final = (401, 403)
 AVRO: Final = "AVRO"
+
+_READERS: Final = {AVRO: avro_reader, "PROTOBUF": protobuf_reader}
+"""Of kinds whose records are no JSON."""
 
 log = structlog.get_logger("registry")
 Read = Callable[[bytes], Any]
@@ -42,7 +46,7 @@ class Standing(Enum):
 
 
 class Document(NamedTuple):
-    """A schema as the registry has it: its kind (``AVRO``, ``JSON``) and its text."""
+    """A schema as the registry has it: its kind (``AVRO``, ``JSON``, ``PROTOBUF``) and its text."""
 
     kind: str
     text: str
@@ -190,7 +194,8 @@ class SchemaRegistry:
         with self._asking:
             if (document := self._documents.get(id_)) is None:
                 document = self._documents[id_] = self._asked_document(id_)
-        return avro_reader(document.text) if document.kind == AVRO else None
+        reader = _READERS.get(document.kind)
+        return None if reader is None else reader(document.text)
 
     def _asked_document(self, id_: int) -> Document:
         try:

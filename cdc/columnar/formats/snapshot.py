@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Callable
+
 from cdc.columnar.arrays import texts_of
 from cdc.columnar.copy_text import copied_columns, copied_rows
 from cdc.columnar.formats.avro_events import AvroRows
@@ -10,7 +13,12 @@ from cdc.columnar.snapshot import MOST_BYTES, SNAPSHOT_MARKERS, SnapshotEncoder
 from cdc.events.codes import SNAPSHOT, quoted
 from cdc.events.envelope import ChangeEncoder, SourceContext, Transaction, clock
 from cdc.events.formats.avro_writer import NULL, PRESENT
-from cdc.events.formats.packing import Packing, table_packing
+from cdc.events.formats.framing import HEAD_BYTES
+from cdc.events.formats.packing import Packing, packed_schema, table_packing
+from cdc.events.formats.protobuf_messages import protobuf_file
+from cdc.events.formats.protobuf_reader import protobuf_reader
+from cdc.events.formats.protobuf_text import file_text
+from cdc.events.formats.protobuf_writer import protobuf_writer
 from cdc.protocol.relation import Relation
 
 Encoded = tuple[list[bytes] | list[None], list[bytes]]
@@ -19,7 +27,17 @@ Encoded = tuple[list[bytes] | list[None], list[bytes]]
 class PackedSnapshotEncoder:
     """What ``SnapshotEncoder`` is for JSON."""
 
-    __slots__ = ("_avro", "_events", "_json", "_lsn", "_packing", "_read_us", "_tails", "_width")
+    __slots__ = (
+        "_avro",
+        "_events",
+        "_json",
+        "_lsn",
+        "_packing",
+        "_protobuf",
+        "_read_us",
+        "_tails",
+        "_width",
+    )
 
     def __init__(
         self,
@@ -35,6 +53,8 @@ class PackedSnapshotEncoder:
         is_avro = context.form.format == "avro"
         self._avro = AvroRows(relation, context, packing) if is_avro else None
         self._events = ChangeEncoder(relation, context)
+        is_protobuf = context.form.format == "protobuf"
+        self._protobuf = _marking(relation, context) if is_protobuf else None
         self._tails = {marker: self._tail(marker) for marker in reversed(SNAPSHOT_MARKERS)}
 
     def encode(self, copied: bytes, rows: int) -> Encoded:
@@ -43,6 +63,8 @@ class PackedSnapshotEncoder:
 
     def marked(self, value: bytes, marker: str) -> bytes:
         """See ``SnapshotEncoder``."""
+        if self._protobuf is not None:
+            return self._packing.value_head + self._protobuf(value[HEAD_BYTES:], marker)
         return value.removesuffix(self._tails["true"]) + self._tails[marker]
 
     def _tail(self, marker: str) -> bytes:
@@ -59,7 +81,7 @@ class PackedSnapshotEncoder:
 
     def _by_column(self, copied: bytes, rows: int) -> Encoded | None:
         if self._avro is None:
-            return self._with_heads(self._json.by_column(copied, rows))
+            return self._packed(self._json.by_column(copied, rows))
         if len(copied) > MOST_BYTES:
             return None
         made = self._avro.encode(copied_columns(copied, rows, self._width), rows)
@@ -70,14 +92,14 @@ class PackedSnapshotEncoder:
         values = texts_of(joined([head, *row, self._tails["true"]], rows))
         return [None] * rows if keys is None else texts_of(keys), values
 
-    def _with_heads(self, made: Encoded | None) -> Encoded | None:
-        """Of JSON, which stands behind the schema's id as it is."""
+    def _packed(self, made: Encoded | None) -> Encoded | None:
+        """Of JSON, row by row."""
         if made is None:
             return None
         keys, values = made
-        key_head, head = self._packing.key_head, self._packing.value_head
-        framed = [key if key is None else key_head + key for key in keys]
-        return framed, [head + value for value in values]  # type: ignore[return-value]
+        packing = self._packing
+        framed = [key if key is None else packing.key(key) for key in keys]
+        return framed, list(map(packing.value, values))  # type: ignore[return-value]
 
     def _one_by_one(self, copied: bytes, rows: int) -> Encoded:
         keys, values = list[bytes](), list[bytes]()
@@ -87,6 +109,19 @@ class PackedSnapshotEncoder:
                 keys.append(packing.key(key))
             values.append(packing.value(self._event(events.rows.row(row))))
         return keys or [None] * rows, values
+
+
+def _marking(relation: Relation, context: SourceContext) -> Callable[[bytes, str], bytes]:
+    """What writes an event of Protobuf anew, whose length says how long the marker is."""
+    file = protobuf_file(packed_schema(relation, context.name, context.form))
+    read, write = protobuf_reader(file_text(file)), protobuf_writer(file.message)
+
+    def marked(value: bytes, marker: str) -> bytes:
+        event = read(value)
+        event["source"]["snapshot"] = marker
+        return write(json.dumps(event).encode())
+
+    return marked
 
 
 def snapshot_encoder(

@@ -16,6 +16,9 @@ from cdc.events.formats.avro_writer import avro_writer
 from cdc.events.formats.framing import framed
 from cdc.events.formats.json_schema import json_schema
 from cdc.events.formats.names import full_name
+from cdc.events.formats.protobuf_messages import protobuf_file
+from cdc.events.formats.protobuf_text import file_text
+from cdc.events.formats.protobuf_writer import protobuf_writer
 from cdc.events.formats.subjects import Role
 from cdc.events.schemas.event_schemas import event_schema, key_schema
 from cdc.events.schemas.schema import Schema
@@ -30,8 +33,9 @@ class Registry(Protocol):
     """Where schemas are kept."""
 
     def id_of(self, topic: str, role: Role, record: str, kind: str, document: str) -> int:
-        """The id of a schema of this kind (``AVRO``, ``JSON``), registered if need be, for keys or
-        values of ``topic``; ``record`` is its full name. What is known is not asked for again.
+        """The id of a schema of this kind (``AVRO``, ``JSON``, ``PROTOBUF``), registered if need
+        be, for keys or values of ``topic``; ``record`` is its full name. What is known is not asked
+        for again.
 
         Raises ``RetryableError`` while the registry does not answer, ``LogError`` when it refuses.
         """
@@ -57,6 +61,9 @@ class _Translated(NamedTuple):
 def _translated(schema: Schema, form: Form) -> _Translated:
     if form.format == "avro":
         return _Translated("AVRO", avro_schema(schema), avro_writer(schema))
+    if form.format == "protobuf":
+        file = protobuf_file(schema)
+        return _Translated("PROTOBUF", file_text(file), protobuf_writer(file.message))
     return _Translated("JSON", json_schema(schema), bytes)
 
 
@@ -96,7 +103,7 @@ class Packing:
         made = _translated(schema, self._form)
         name = full_name(schema.name)
         id_ = self._registry.id_of(self._topic, role, name, made.kind, made.document)
-        return framed(id_), made.write
+        return framed(id_, protobuf=self._form.format == "protobuf"), made.write
 
 
 def packed_schema(relation: Relation, source: str, form: Form) -> Schema:

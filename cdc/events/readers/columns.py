@@ -95,8 +95,8 @@ def loss(form: Form, column: ColumnKind) -> str:
         return ""
     base = column.element or column.base
     typmod = column.item_typmod if column.element else column.typmod
-    if form.format == "avro" and form.decimals == "double" and exceeds_double(base, typmod):
-        return f"decimal.handling.mode = double keeps {EXACT_DIGITS} digits in Avro"
+    if form.is_binary and form.decimals == "double" and exceeds_double(base, typmod):
+        return f"decimal.handling.mode = double keeps {EXACT_DIGITS} digits in {form.format}"
     if base == "interval" and form.intervals == "numeric":
         return "interval.handling.mode = numeric makes months and days microseconds"
     if base == "numeric" and form.decimals == "precise" and typmod < 0:

@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import Final
 
 from cdc.events.form import Form
+from cdc.events.schemas.column_numbers import column_numbers
 from cdc.events.schemas.column_schema import column_schema
 from cdc.events.schemas.schema import BYTES, INT64, STRING, Schema, struct
 from cdc.protocol.relation import Relation
@@ -62,7 +63,9 @@ def key_schema(relation: Relation, source: str, form: Form) -> Schema:
     """Of a table's keys, in the order of the key."""
     columns = {column.name: column for column in relation.columns}
     fields = tuple((name, column_schema(columns[name], form)) for name in relation.key)
-    return Schema("struct", name=f"{_topic(relation, source)}.Key", fields=fields)
+    numbers = column_numbers([columns[name] for name in relation.key])
+    name = f"{_topic(relation, source)}.Key"
+    return Schema("struct", name=name, fields=fields, numbers=numbers)
 
 
 def event_schema(relation: Relation, source: str, form: Form, *, relaxed: bool = False) -> Schema:
@@ -104,7 +107,8 @@ def _row(relation: Relation, name: str, form: Form, strict: frozenset[str] | Non
         for column in relation.columns
         for found in [column_schema(column, form)]
     )
-    return Schema("struct", optional=True, name=name, fields=fields)
+    numbers = column_numbers(relation.columns)
+    return Schema("struct", optional=True, name=name, fields=fields, numbers=numbers)
 
 
 MESSAGE_KEY: Final = struct("io.debezium.connector.postgresql.MessageKey", 1, prefix=_TEXT)

@@ -11,7 +11,8 @@ from typing import Any, Final
 class Schema:
     """``type`` is JsonConverter's word: boolean, int16, int32, int64, float (of 32 bits), double,
     string, bytes, array (of ``items``), map (of ``keys`` to ``values``) or struct (of ``fields`` by
-    name, in order). ``name`` and ``version`` are those of what the type stands for."""
+    name, in order). ``name`` and ``version`` are those of what the type stands for; ``numbers`` are
+    the fields', where they are not counted from 1."""
 
     type: str
     optional: bool = False
@@ -21,6 +22,7 @@ class Schema:
     parameters: tuple[tuple[str, str], ...] = ()
     default: str | None = None
     fields: tuple[tuple[str, Schema], ...] = ()
+    numbers: tuple[int, ...] = ()
     items: Schema | None = None
     keys: Schema | None = None
     values: Schema | None = None

@@ -70,7 +70,12 @@ def rows(events: list[Event]) -> list[tuple[Any, ...]]:
 
 
 @pytest.mark.parametrize(
-    "format", ["avro", pytest.param("json-schema", marks=pytest.mark.exhaustive)]
+    "format",
+    [
+        "avro",
+        pytest.param("json-schema", marks=pytest.mark.exhaustive),
+        pytest.param("protobuf", marks=pytest.mark.exhaustive),
+    ],
 )
 def test_records_with_schemas_in_a_registry_stand_once_through_kills_and_an_outage(
     deployment: Deployment, server: Server, proxy: Proxy, format: str

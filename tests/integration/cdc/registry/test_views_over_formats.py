@@ -29,7 +29,12 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 
 @pytest.mark.parametrize(
-    "format", ["avro", pytest.param("json-schema", marks=pytest.mark.exhaustive)]
+    "format",
+    [
+        "avro",
+        pytest.param("json-schema", marks=pytest.mark.exhaustive),
+        pytest.param("protobuf", marks=pytest.mark.exhaustive),
+    ],
 )
 def test_views_over_topics_with_schemas_in_a_registry_are_equal_through_kill_and_outage(
     deployment: Deployment, lender: Lender, redis_server: str, server: Server, format: str

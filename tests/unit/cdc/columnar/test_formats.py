@@ -21,6 +21,7 @@ from cdc.events.envelope import SourceContext
 from cdc.events.form import DEBEZIUM, OURS, Form, Format
 from cdc.events.formats.avro_reader import avro_reader
 from cdc.events.formats.framing import schema_id_of
+from cdc.events.formats.protobuf_reader import protobuf_reader
 from cdc.events.formats.subjects import Role
 from cdc.protocol.messages import RelationMessage
 from cdc.protocol.relation import Relation
@@ -29,7 +30,7 @@ from cdc.topics import FRAME_BYTES
 from tests.support.events.random_frames import TYPES, relation, streams
 from tests.unit.cdc.columnar.test_columnar import NOW_US, PARTITIONS, written
 
-FORMATS: tuple[Format, ...] = ("avro", "json-schema")
+FORMATS: tuple[Format, ...] = ("avro", "json-schema", "protobuf")
 FORMS = [replace(form, format=name, schemas=True) for name in FORMATS for form in (OURS, DEBEZIUM)]
 
 
@@ -52,6 +53,8 @@ class Registry:
         document, payload = self.documents[id_], data[FRAME_BYTES:]
         if payload.startswith(b"{"):
             return json.loads(payload)
+        if document.startswith("syntax"):
+            return protobuf_reader(document)(payload)
         return avro_reader(document)(payload)
 
 

@@ -25,7 +25,7 @@ from cdc.registry.schemas import Document, SchemaRegistry
 from tests.unit.cdc.events.test_readers import FORMS, encoded, is_nested, kind_of
 from tests.unit.cdc.events.test_values_as_debezium import RECORDED
 
-FORMATS: tuple[Format, ...] = ("avro", "json-schema")
+FORMATS: tuple[Format, ...] = ("avro", "json-schema", "protobuf")
 TEXT = TypeInfo(25, "pg_catalog", "text", "base", "text")
 INT4 = TypeInfo(23, "pg_catalog", "int4", "base", "int4")
 NUMERIC = TypeInfo(1700, "pg_catalog", "numeric", "base", "numeric")
