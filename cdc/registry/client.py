@@ -10,7 +10,13 @@ from __future__ import annotations
 import json
 import ssl
 from base64 import b64encode
-from http.client import HTTPConnection, HTTPException, HTTPSConnection
+from http.client import (
+    BadStatusLine,
+    HTTPConnection,
+    HTTPException,
+    HTTPSConnection,
+    RemoteDisconnected,
+)
 from typing import Any, Final
 from urllib.parse import quote, urlsplit
 
@@ -24,6 +30,13 @@ TIMEOUT_S: Final = 10.0
 _TYPE: Final = "application/vnd.schemaregistry.v1+json"
 _BUSY: Final = frozenset({408, 425, 429})
 _SERVER: Final = 500
+_OTHER_AUTHORITY: Final = "set ssl_ca_location of [events.registry] to who signed its certificate"
+_OTHER_NAME: Final = "write the host in events.registry.url as its certificate names it"
+_CERTIFICATE_HINTS: Final = {
+    **dict.fromkeys((18, 19, 20, 21), _OTHER_AUTHORITY),
+    **dict.fromkeys((62, 64), _OTHER_NAME),
+}
+"""By OpenSSL's codes (``x509_vfy.h``): nobody knows the issuer, or it is for another host."""
 
 
 class RefusedError(Exception):
@@ -107,11 +120,17 @@ class Client:
         return headers
 
     def _silent(self, error: Exception) -> RetryableError:
-        if isinstance(error, ssl.SSLCertVerificationError):
-            hint = "set ssl_ca_location of [events.registry] to who signed its certificate"
-        else:
-            hint = "check events.registry.url, and whether the registry runs"
         reason = str(error) or type(error).__name__
+        hint = "check events.registry.url, and whether the registry runs"
+        if isinstance(error, ssl.SSLCertVerificationError):
+            reason = f"its certificate is refused: {error.verify_message}"
+            hint = _CERTIFICATE_HINTS.get(
+                error.verify_code, "give the registry another certificate"
+            )
+        elif isinstance(error, ssl.SSLError):
+            hint += "; if it has no TLS there, write http://"
+        elif isinstance(error, RemoteDisconnected | BadStatusLine) and self._parts.scheme == "http":
+            hint += "; if it has TLS there, write https://"
         return RetryableError(f"the schema registry at {self.url} does not answer: {reason}", hint)
 
 
