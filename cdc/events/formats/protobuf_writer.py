@@ -7,6 +7,7 @@ https://protobuf.dev/programming-guides/encoding/
 
 from __future__ import annotations
 
+import json
 from binascii import a2b_base64
 from collections.abc import Callable, Iterable
 from functools import lru_cache
@@ -14,7 +15,7 @@ from struct import Struct
 from typing import Any, Final
 
 from cdc.events.formats.avro_writer import float32
-from cdc.events.formats.json_values import json_value
+from cdc.events.formats.json_values import Loads, json_value
 from cdc.events.formats.protobuf_messages import (
     ARRAY,
     ENTRIES,
@@ -46,10 +47,10 @@ _REMEMBERED, _SHORT = 4096, 32
 """Much of an event stands in others, too: the names in ``source``, the times of a transaction."""
 
 
-def protobuf_writer(message: Message) -> Callable[[bytes], bytes]:
-    """From JSON to Protobuf."""
+def protobuf_writer(message: Message, loads: Loads = json.loads) -> Callable[[bytes], bytes]:
+    """From JSON, which ``loads`` reads, to Protobuf."""
     write = _message(message)
-    return lambda text: write(json_value(text))
+    return lambda text: write(json_value(text, loads))
 
 
 def _message(message: Message) -> Write:
