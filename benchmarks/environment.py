@@ -198,13 +198,15 @@ def init_source(
     source: str,
     table: str,
     *options: str,
+    events: str = "",
     on_wait: Callable[[int], None] = lambda _pid: None,
 ) -> None:
-    """``headwater init`` of a source that captures one table; ``on_wait`` hears its pid several
-    times a second. Raises ``FatalError``."""
+    """``headwater init`` of a source that captures one table, with these lines of ``[events]``;
+    ``on_wait`` hears its pid several times a second. Raises ``FatalError``."""
     setting.config(source).write_text(
         f'[source]\nname = "{source}"\ndsn = "{setting.dsn}"\ntables = ["public.{table}"]\n'
-        f'\n[kafka]\nbootstrap_servers = "{setting.bootstrap}"\n',
+        f'\n[kafka]\nbootstrap_servers = "{setting.bootstrap}"\n'
+        + (f"\n[events]\n{events}" if events else ""),
         encoding="utf-8",
     )
     headwater(

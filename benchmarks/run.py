@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from benchmarks.capture.consumer import librdkafka_version
+from benchmarks.capture.forms import measure_forms
 from benchmarks.capture.latency import measure_latency
 from benchmarks.capture.memory import measure_memory
 from benchmarks.capture.race import measure_races
@@ -31,6 +32,7 @@ from stack.guardian import Guardian
 
 _ON_SERVERS: Final[Mapping[str, Callable[[Setting], dict[str, float]]]] = {
     "capture": measure_races,
+    "forms": measure_forms,
     "memory": measure_memory,
     "restart": measure_restart,
     "latency": measure_latency,

@@ -72,6 +72,11 @@ _S3_MODULES = (
     *("protocol-core", "regions", "retries", "retries-spi", "s3", "s3-transfer-manager"),
     *("sdk-core", "sts", "third-party-jackson-core", "utils", "utils-lite"),
 )
+_REST = "common", "jdk"
+_AVRO = (
+    *("client", "common", "schema-resolver", "serde-common", "serdes-avro-serde"),
+    "utils-converter",
+)
 _LOG4J = "org.apache.logging.log4j:log4j-slf4j-impl:2.24.3"
 
 # Exactly these files, beside what is resolved above.
@@ -82,6 +87,16 @@ EXACT = {
         _LOG4J,
         "org.apache.logging.log4j:log4j-api:2.24.3",
         "org.apache.logging.log4j:log4j-core:2.24.3",
+    ],
+    # Connect's AvroConverter with schemas in a registry, to be used with the jars of "debezium".
+    "avro": [
+        *(f"io.apicurio:apicurio-common-rest-client-{module}:0.1.18.Final" for module in _REST),
+        *(f"io.apicurio:apicurio-registry-{module}:2.6.13.Final" for module in _AVRO),
+        "javax.ws.rs:javax.ws.rs-api:2.1.1",
+        "org.apache.avro:avro:1.12.0",
+        "org.apache.commons:commons-compress:1.27.0",
+        "org.apache.commons:commons-lang3:3.14.0",
+        "commons-io:commons-io:2.16.1",
     ],
     # Not among its dependencies, yet OpenSearch does not start without it.
     "opensearch": ["org.apache.logging.log4j:log4j-core:2.25.4"],

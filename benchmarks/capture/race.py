@@ -9,7 +9,7 @@ from __future__ import annotations
 from benchmarks import process_usage
 from benchmarks.capture.consumer import opened
 from benchmarks.capture.process import await_count, capturing, require_exactly, slot_of, topic_of
-from benchmarks.capture.shapes import RACES, Race
+from benchmarks.capture.shapes import OUR_FORM, RACES, Race, RaceForm
 from benchmarks.capture.slots import create_slot, drop_slot
 from benchmarks.environment import Setting, create_table, drop_table, init_source, load
 from benchmarks.peers.debezium import stream, warm_worker
@@ -41,24 +41,35 @@ def _part_of(setting: Setting, race: Race, number: int) -> Setting:
 
 
 def run_race(
-    setting: Setting, conn: Connection, worker: Worker, race: Race, repeats: int
+    setting: Setting,
+    conn: Connection,
+    worker: Worker,
+    race: Race,
+    repeats: int,
+    form: RaceForm = OUR_FORM,
 ) -> dict[str, list[Run]]:
-    """Each racer so many times over the race's rows, in turns."""
-    table, rows = race.name, round(setting.rows * race.share)
+    """Each racer so many times over the race's rows, in turns. Of events in another form than ours
+    ``pg_recvlogical``, which writes none, takes no part."""
+    table, rows = f"{race.name}{form.name}", round(setting.rows * race.share)
     create_table(conn, race.shape, table)
-    sources = [f"{race.name}_{i}" for i in range(repeats)]
+    sources = [f"{table}_{i}" for i in range(repeats)]
     for source in sources:
-        init_source(setting, source, table, "--no-snapshot")
-        create_slot(conn, _received(source))
+        init_source(setting, source, table, "--no-snapshot", events=form.events)
+        if form is OUR_FORM:
+            create_slot(conn, _received(source))
         create_slot(conn, _debezium(source))
     end_lsn = load(setting, conn, race.shape, table, rows, race.transaction_rows)
-    runs: dict[str, list[Run]] = {racer: [] for racer in RACERS}
+    racers = [one for one in RACERS if form is OUR_FORM or one != "recvlogical"]
+    runs: dict[str, list[Run]] = {racer: [] for racer in racers}
     for source in sources:
         publication = slot_of(source)
-        runs["recvlogical"].append(receive(setting, _received(source), publication, end_lsn, rows))
-        drop_slot(conn, _received(source))
+        if form is OUR_FORM:
+            received = receive(setting, _received(source), publication, end_lsn, rows)
+            runs["recvlogical"].append(received)
+            drop_slot(conn, _received(source))
+        name = _debezium(source)
         runs["debezium"].append(
-            stream(setting, conn, worker, _debezium(source), publication, table, rows)
+            stream(setting, conn, worker, name, publication, table, rows, form.connector)
         )
         runs["capture"].append(_capture(setting, conn, source, table, rows))
     drop_table(conn, table)

@@ -6,6 +6,7 @@ hexadecimal without repetition: no codec makes the events smaller than those of 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 
@@ -144,6 +145,15 @@ class Race(NamedTuple):
         return f"{self.shape.name}_{self.transaction_rows}row"
 
 
+class RaceForm(NamedTuple):
+    """Lines of ``[events]``, and the settings of a connector that say the same."""
+
+    name: str
+    events: str
+    connector: Mapping[str, str]
+
+
+OUR_FORM: Final = RaceForm("", "", {})
 RACES: Final = (
     Race(NARROW, 1_000, 1.0),
     Race(USUAL, 1_000, 1.0),

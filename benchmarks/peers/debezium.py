@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from types import MappingProxyType
 from typing import Final
 
 from benchmarks import process_usage
@@ -46,15 +47,22 @@ SNAPSHOT: Final[Mapping[str, str]] = {
     "snapshot.mode": "initial_only",
     "snapshot.max.threads": "1",
 }
+NO_SETTINGS: Final[Mapping[str, str]] = MappingProxyType({})
 _WARM_UP_ROWS: Final = 500_000
 
 
 @contextmanager
-def warm_worker(setting: Setting, conn: Connection) -> Iterator[Worker]:
-    """A worker that has read its backlog."""
-    jars.jars("debezium", lambda done, total: setting.watch("downloading jars", done / total))
+def warm_worker(setting: Setting, conn: Connection, *sets: str) -> Iterator[Worker]:
+    """A worker that has read its backlog; ``sets`` are jars that it has besides Debezium's."""
+    class_path = [
+        jar
+        for name in ("debezium", *sets)
+        for jar in jars.jars(
+            name, lambda done, total: setting.watch("downloading jars", done / total)
+        )
+    ]
     setting.watch("starting Debezium", 0)
-    with debezium.worker(setting.bootstrap, setting.home / "debezium", HEAP) as worker:
+    with debezium.worker(setting.bootstrap, setting.home / "debezium", HEAP, class_path) as worker:
         setting.guardian.end(worker.process.pid)
         _warm_up(setting, conn, worker)
         yield worker
@@ -82,12 +90,14 @@ def stream(
     publication: str,
     table: str,
     rows: int,
+    settings: Mapping[str, str] = NO_SETTINGS,
 ) -> Run:
-    """All rows, by a connector whose slot ``name`` stands before them; the slot is dropped.
+    """All rows, by a connector whose slot ``name`` stands before them, tuned, with these settings
+    besides; the slot is dropped.
 
     The clock runs from the first event in Kafka to the last.
     """
-    with streaming(setting, conn, worker, name, publication, table, TUNED):
+    with streaming(setting, conn, worker, name, publication, table, {**TUNED, **settings}):
         run = _counted(setting, worker, name, table, rows)
     drop_slot(conn, name)
     return run

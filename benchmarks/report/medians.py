@@ -29,6 +29,31 @@ def race_figures(race: str, runs: Mapping[str, Sequence[Run]]) -> dict[str, floa
     return figures
 
 
+def form_figures(form: str, runs: Mapping[str, Sequence[Run]]) -> dict[str, float]:
+    """The medians of both racers, for events in this form."""
+    figures: dict[str, float] = {}
+    for racer, of_racer in runs.items():
+        rate = median(run.changes_per_s for run in of_racer)
+        figures[f"{racer}_form_{form}_changes_per_s"] = rate
+        figures[f"{racer}_form_{form}_cpu_us"] = median(run.cpu_us for run in of_racer)
+    return figures
+
+
+def worst_form(figures: Mapping[str, float], forms: Sequence[str]) -> dict[str, float]:
+    """Capture beside Debezium in the form in which it looks worst."""
+
+    def ratios(of: str) -> list[float]:
+        return [
+            figures[f"capture_form_{form}_{of}"] / figures[f"debezium_form_{form}_{of}"]
+            for form in forms
+        ]
+
+    return {
+        "forms_vs_debezium": min(ratios("changes_per_s")),
+        "forms_cpu_vs_debezium": max(ratios("cpu_us")),
+    }
+
+
 def worst(figures: Mapping[str, float]) -> dict[str, float]:
     """Capture beside its peers in the race in which it looks worst, for each comparison."""
     names = [race.name for race in RACES]

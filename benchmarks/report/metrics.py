@@ -37,6 +37,21 @@ def _of_race(race: str) -> tuple[Figure, ...]:
     return (*rates, *cpu, Figure(f"capture_{race}_rss_mb", "capture, peak memory", "MB", 1))
 
 
+FORMS: Final[Mapping[str, str]] = {
+    "schemas": "`schemas = true`",
+    "preset": '`preset = "debezium"`',
+    "avro": "Avro, the preset",
+}
+"""Of events, by the name that figures have."""
+
+
+def _of_form(form: str, said: str) -> Iterator[Figure]:
+    for racer in ("capture", "debezium"):
+        name = f"{racer}_form_{form}"
+        yield Figure(f"{name}_changes_per_s", f"{_RACERS[racer]}, {said}", "changes/s")
+        yield Figure(f"{name}_cpu_us", "the same, CPU of a change", "µs", 1)
+
+
 SNAPSHOT_SHAPES: Final = ((NARROW, 1.0), (USUAL, 1.0), (WIDE, 0.2))
 """Tables that are snapshotted, and their part of the rows of a full measurement."""
 
@@ -146,6 +161,23 @@ MEASUREMENTS: Final[Mapping[str, tuple[Figure, ...]]] = {
         Figure("capture_cpu_vs_debezium", "CPU: capture / Debezium, worst", "", 3, below(0.25)),
         Figure("debezium_rss_mb", "Debezium's peak memory over all races", "MB"),
         *(figure for figures in RACE_FIGURES.values() for figure in figures),
+    ),
+    "forms": (
+        Figure(
+            "forms_vs_debezium",
+            "changes/s with schemas: capture / Debezium, the worst form",
+            "",
+            2,
+            at_least(2.5),
+        ),
+        Figure(
+            "forms_cpu_vs_debezium",
+            "CPU with schemas: capture / Debezium, the worst form",
+            "",
+            3,
+            below(0.25),
+        ),
+        *(figure for form, said in FORMS.items() for figure in _of_form(form, said)),
     ),
     "memory": (
         Figure("capture_rss_mb", "capture's peak memory, the larger of", "MB", 1, below(150)),

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 DEFAULT_HOME = Path(".headwater/bench")
 DEFAULT_ROWS = 1_000_000
 _ONLY_HELP = (
-    "Only these: capture,memory,restart,latency,snapshot,beside,bootstrap,visible,apply,joined,"
-    "growth,many,demo; chaos,snapshot-seeds,view-seeds run only when named. The file keeps"
+    "Only these: capture,forms,memory,restart,latency,snapshot,beside,bootstrap,visible,apply,"
+    "joined,growth,many,demo; chaos,snapshot-seeds,view-seeds run only when named. The file keeps"
     " the other results."
 )
 

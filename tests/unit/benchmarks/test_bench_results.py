@@ -17,9 +17,17 @@ from benchmarks.capture.shapes import NARROW, RACES, USUAL, WIDE
 from benchmarks.capture.snapshot import Turn, snapshot_figures
 from benchmarks.report.display import missed, show, verdict
 from benchmarks.report.figure import Target
-from benchmarks.report.medians import RACERS, Run, race_figures, worst
+from benchmarks.report.medians import (
+    RACERS,
+    Run,
+    form_figures,
+    race_figures,
+    worst,
+    worst_form,
+)
 from benchmarks.report.metrics import (
     FIGURES,
+    FORMS,
     IN_TABLES,
     MEASUREMENTS,
     ON_REQUEST,
@@ -44,6 +52,8 @@ PROMISED = {
     "capture_vs_debezium",
     "capture_vs_recvlogical",
     "capture_cpu_vs_debezium",
+    "forms_vs_debezium",
+    "forms_cpu_vs_debezium",
     "capture_rss_mb",
     "restart_s",
     "chaos_seeds",
@@ -140,7 +150,7 @@ def test_measurements_run_in_their_own_order_and_unknown_ones_are_refused() -> N
     assert chosen([]) == [name for name in MEASUREMENTS if name not in ON_REQUEST]
     assert chosen(["demo,chaos"]) == ["demo", "chaos"]
     assert chosen(["latency,capture", "memory"]) == ["capture", "memory", "latency"]
-    with pytest.raises(UsageError, match=r"no measurement speed\. Choose from capture, memory"):
+    with pytest.raises(UsageError, match=r"no measurement speed\. Choose from capture, forms"):
         chosen(["speed"])
 
 
@@ -205,6 +215,17 @@ def test_a_race_gives_medians_and_the_worst_race_decides() -> None:
             "capture_cpu_vs_debezium": 0.375,
         }
     )
+
+
+def test_forms_of_events_give_medians_and_the_worst_decides() -> None:
+    runs = {"capture": [Run(800, 2), Run(600, 3)], "debezium": [Run(200, 10), Run(200, 10)]}
+    slow = {"capture": [Run(500, 4)], "debezium": [Run(250, 10)]}
+    found = form_figures("schemas", runs) | form_figures("preset", slow)
+    found |= form_figures("avro", runs)
+    found |= worst_form(found, list(FORMS))
+    assert found.keys() == {figure.name for figure in MEASUREMENTS["forms"]}
+    assert found["capture_form_schemas_changes_per_s"] == 700
+    assert (found["forms_vs_debezium"], found["forms_cpu_vs_debezium"]) == (2, 0.4)
 
 
 def test_snapshots_give_medians_and_the_worst_shape_beside_debezium_decides() -> None:

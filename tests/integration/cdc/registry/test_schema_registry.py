@@ -14,6 +14,8 @@ from cdc.kafka.broker import Broker
 from cdc.registry.schemas import SchemaRegistry
 from cdc.topics import message_topic, table_topic, transaction_topic
 from stack.ports import free_port
+from stack.schema_registry import SchemaRegistry as Server
+from stack.schema_registry import schema_registry
 from tests.support.commands.deployment import (
     Deployment,
     Event,
@@ -22,8 +24,6 @@ from tests.support.commands.deployment import (
     fold,
 )
 from tests.support.servers.proxy import Proxy
-from tests.support.servers.schema_registry import SchemaRegistry as Server
-from tests.support.servers.schema_registry import schema_registry
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.server

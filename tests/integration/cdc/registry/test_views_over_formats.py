@@ -10,12 +10,12 @@ import pytest
 
 from cdc.lsn import format_lsn
 from stack.ports import free_port
+from stack.schema_registry import SchemaRegistry as Server
+from stack.schema_registry import schema_registry
 from tests.integration.cdc.events.test_views_over_forms import CHANGES, TABLES, declare
 from tests.support.commands.deployment import Deployment, done
 from tests.support.servers.lent_jvm import Lender
 from tests.support.servers.proxy import Proxy
-from tests.support.servers.schema_registry import SchemaRegistry as Server
-from tests.support.servers.schema_registry import schema_registry
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.server

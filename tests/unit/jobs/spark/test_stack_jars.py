@@ -72,7 +72,9 @@ def test_the_lock_files_name_no_registry() -> None:
 
 
 def test_an_unknown_set_is_an_error_that_lists_the_known_ones() -> None:
-    with pytest.raises(StackError, match=r"called flink\. Choose from compiler, debezium, kafka"):
+    with pytest.raises(
+        StackError, match=r"called flink\. Choose from avro, compiler, debezium, kafka"
+    ):
         locked("flink")
 
 

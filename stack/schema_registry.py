@@ -10,6 +10,8 @@ import json
 import os
 import tarfile
 import tempfile
+import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -18,18 +20,20 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit
 
+from cdc.errors import StackError
 from jobs.spark.jars import cache_directory, sha256
 from jobs.spark.java import find_java
 from stack import process
 from stack.jvm import FAST_START
 from stack.ports import HOST, free_port
 from stack.process import Process
-from tests.support.waiting import wait_until
 
 VERSION: Final = "3.0.9"
 """The newest that runs on Java 17."""
 _SHA256: Final = "2b28181501a20cbf6efcd77f9b7153908fc01f3d3a7c32024c0bd9e1b04c8a43"
 _GROUP, _ARTIFACT = "io.apicurio", "apicurio-registry-app"
+_OWN_API: Final = "/apis/registry/v2"
+_START_TIMEOUT_S, _POLL_S = 180.0, 0.1
 _API: Final = "/apis/ccompat/v7"
 
 
@@ -45,6 +49,11 @@ class SchemaRegistry:
     def url(self) -> str:
         return f"http://{HOST}:{self.port}{_API}"
 
+    @property
+    def own_url(self) -> str:
+        """Apicurio's own API."""
+        return f"http://{HOST}:{self.port}{_OWN_API}"
+
     def ask(self, method: str, path: str, body: object = None) -> Any:
         """The answer to a request of Confluent's API."""
         connection = HTTPConnection(HOST, self.port, timeout=60)
@@ -59,7 +68,7 @@ class SchemaRegistry:
 
 @contextmanager
 def schema_registry(directory: Path) -> Iterator[SchemaRegistry]:
-    """The server, when it answers; killed at the end."""
+    """The server, when it answers; killed at the end. Raises ``StackError``."""
     directory.mkdir(parents=True, exist_ok=True)
     port, log = free_port(set()), directory / "registry.log"
     environ = {**os.environ, "QUARKUS_HTTP_PORT": str(port), "QUARKUS_HTTP_HOST": HOST}
@@ -69,14 +78,21 @@ def schema_registry(directory: Path) -> Iterator[SchemaRegistry]:
     running = process.spawn(command, log, directory, environ)
     made = SchemaRegistry(port, running, log)
     try:
-        wait_until(lambda: _answers(made), f"the schema registry to answer, see {log}")
+        _await_answer(made)
         yield made
     finally:
         process.kill(running)
 
 
+def _await_answer(registry: SchemaRegistry) -> None:
+    deadline = time.monotonic() + _START_TIMEOUT_S
+    while not _answers(registry):
+        if not process.alive(registry.process) or time.monotonic() > deadline:
+            raise StackError(f"the schema registry does not start; see {registry.log}")
+        threading.Event().wait(_POLL_S)
+
+
 def _answers(registry: SchemaRegistry) -> bool:
-    assert process.alive(registry.process), f"the registry ended, see {registry.log}"
     try:
         return isinstance(registry.ask("GET", "/subjects"), list)
     except (OSError, HTTPException, AssertionError):
@@ -92,7 +108,8 @@ def unpacked() -> Path:
     with tempfile.TemporaryDirectory(dir=home.parent, prefix=".fetch-") as scratch:
         archive = _downloaded(Path(scratch))
         digest = sha256(archive)
-        assert digest == _SHA256, f"the SHA-256 of {archive.name} is {digest}, not {_SHA256}"
+        if digest != _SHA256:
+            raise StackError(f"the SHA-256 of {archive.name} is {digest}, not {_SHA256}")
         with tarfile.open(archive) as files:
             files.extractall(Path(scratch) / "files", filter="data")
         (Path(scratch) / "files").rename(home)
