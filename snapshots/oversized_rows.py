@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 
 from cdc.events.capture_dead_letters import DeadLetters
-from cdc.events.records import Record
+from cdc.events.records import Header, Record
 from cdc.kafka.bulk_producer import BulkProducer
 from cdc.lsn import Position
 
@@ -36,6 +36,7 @@ class Letters:
         keys: list[bytes] | list[None],
         values: list[bytes],
         position: Position,
+        headers: Sequence[Header] = (),
     ) -> tuple[Sequence[bytes | None], list[bytes]]:
         """Keys and values of the rows that fit; the others are in Kafka when it returns."""
         # What is cut is mostly value (``DeadLetters.takes``): a block without a large one is whole.
@@ -43,7 +44,7 @@ class Letters:
             return keys, values
         fitting: tuple[list[bytes | None], list[bytes]] = [], []
         for key, value in zip(keys, values, strict=True):
-            record: Record = {"key": key, "value": value}
+            record: Record = {"key": key, "value": value, "headers": [*headers]}
             if self._cut.takes(record):
                 self._send(topic, record, position)
             else:

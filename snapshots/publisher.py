@@ -11,13 +11,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from cdc.columnar.formats.snapshot import PackedSnapshotEncoder, snapshot_encoder
-from cdc.columnar.snapshot import SnapshotEncoder
+from cdc.columnar.formats.snapshot import RowsEncoder, snapshot_encoder
 from cdc.events.codes import TRUNCATE, quoted
 from cdc.events.envelope import ChangeEncoder, SourceContext, Transaction, clock
 from cdc.events.formats.packing import table_packing
-from cdc.events.records import schema_record
-from cdc.kafka.bulk_producer import BulkProducer
+from cdc.events.records import POSITION_HEADER, schema_record
+from cdc.kafka.bulk_producer import ANY_PARTITION, BulkProducer
 from cdc.lsn import Position
 from cdc.protocol.relation import Relation
 from cdc.topics import schemas_topic
@@ -32,7 +31,7 @@ class _Held(NamedTuple):
     """A row that waits to be known as the last of its table, or not."""
 
     topic: str
-    encoder: SnapshotEncoder | PackedSnapshotEncoder
+    encoder: RowsEncoder
     key: bytes | None
     value: bytes
     timestamp_ms: int
@@ -61,7 +60,9 @@ class SnapshotPublisher:
         self._context = context
         self._lsn = lsn
         self._topic = ""
-        self._encoder: SnapshotEncoder | PackedSnapshotEncoder | None = None
+        self._encoder: RowsEncoder | None = None
+        at = Position(lsn, 0).hex().encode()
+        self._headers = None if context.form.has_events else [(POSITION_HEADER, at)]
         self._timestamp_ms = 0
         self._next_marker = "first"
         self._held: _Held | None = None
@@ -100,7 +101,7 @@ class SnapshotPublisher:
         is none: consumers that take none keep such rows until they are emptied.
         """
         form = self._context.form
-        if TRUNCATE in form.skipped:
+        if TRUNCATE in form.left_out:
             return
         encoder = ChangeEncoder(relation, self._context)
         encoder.begin(Transaction(self._lsn - 1, now_us, None, None))
@@ -149,7 +150,7 @@ class SnapshotPublisher:
         if self._letters is None:
             return keys, values
         at = Position(self._lsn, 0)
-        return self._letters.sift(self._topic, keys, values, at)
+        return self._letters.sift(self._topic, keys, values, at, self._headers or ())
 
     def _changed_table(self) -> bool:
         return self._held is not None and self._held.encoder is not self._encoder
@@ -170,6 +171,6 @@ class SnapshotPublisher:
     ) -> None:
         self.rows += len(values)
         if keys and keys[0] is None:  # keyless events keep their order, as they do in the stream
-            self._producer.send(topic, keys, values, timestamp_ms, partition=0)
+            self._producer.send(topic, keys, values, timestamp_ms, 0, self._headers)
         else:
-            self._producer.send(topic, keys, values, timestamp_ms)
+            self._producer.send(topic, keys, values, timestamp_ms, ANY_PARTITION, self._headers)

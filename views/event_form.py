@@ -9,6 +9,12 @@ from cdc.events.form import Form
 def refuse_unread(form: Form) -> None:
     """Raise ``ViewError`` where changes are not published: a view would go on without them, and
     nothing would tell."""
+    if not form.has_events:
+        raise ViewError(
+            'views need whole events, and [events] has content = "row"',
+            "keep the views by a second configuration, with another source.name and slot, or "
+            "remove content from [events]",
+        )
     if not form.skipped:
         return
     codes = ",".join(sorted(form.skipped))

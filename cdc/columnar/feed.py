@@ -73,6 +73,7 @@ class ColumnarFeed:
         self._placeholder = context.form.placeholder.encode()
         self._is_avro = context.form.format == "avro"
         self._is_protobuf = context.form.format == "protobuf"
+        self._by_row = not context.form.has_events
         self._encoders: dict[int, tuple[Relation, Encoder]] = {}
 
     def feed(self, arrived: Arrived, now_us: int) -> None:
@@ -92,7 +93,7 @@ class ColumnarFeed:
         transcriber = self._transcriber
         transcriber.clock(now_us)
         short = len(arrived) < LEAST_FRAMES or len(arrived.buffer) > MOST_BYTES
-        if short or transcriber.replaying:
+        if short or self._by_row or transcriber.replaying:
             for frame in arrived.between(0, len(arrived)):
                 transcriber.feed(frame)
             return

@@ -10,12 +10,15 @@ from cdc.config.dotted import flat
 from cdc.config.registry import Registry
 from cdc.config.stores import Section
 from cdc.events.codes import PLACEHOLDER
+from cdc.events.flat.added_fields import added_fields
 from cdc.events.form import (
     DEBEZIUM,
     NAMES,
     OURS,
     Binaries,
+    Content,
     Decimals,
+    Deletes,
     Form,
     Format,
     Hstores,
@@ -33,6 +36,13 @@ def _listed(value: Any) -> Any:
     return () if value == ["none"] else value
 
 
+def _joined(value: Any) -> Any:
+    """``"op,lsn"`` or ``["op", "lsn"]``."""
+    if isinstance(value, list) and all(isinstance(one, str) for one in value):
+        value = ",".join(value)
+    return ",".join(value.replace(" ", "").split(",")) if isinstance(value, str) else value
+
+
 class Events(Section):
     """What Kafka's records look like. Without ``preset`` what is not set is Headwater's own."""
 
@@ -43,6 +53,10 @@ class Events(Section):
     preset: Literal["debezium"] | None = None
     """``debezium``: what a connector of Debezium without settings emits."""
     schemas: bool = False
+    content: Content = "event"
+    """``row``: the row alone, as ``ExtractNewRecordState`` makes it of an event."""
+    added: Annotated[str, BeforeValidator(_joined)] = Field(default="", alias="add.fields")
+    deletes: Deletes = Field(default="tombstone", alias="delete.tombstone.handling.mode")
     times: Times = Field(default="isostring", alias="time.precision.mode")
     decimals: Decimals = Field(default="string", alias="decimal.handling.mode")
     binaries: Binaries = Field(default="base64", alias="binary.handling.mode")
@@ -92,6 +106,30 @@ class Events(Section):
                 f'schemas: without effect: with format "{self.format}" the registry has them: '
                 "remove it"
             )
+        return self
+
+    @model_validator(mode="after")
+    def _rows_have_what_they_take(self) -> Events:
+        given = self.model_fields_set
+        if self.content == "event":
+            for name, alias in (
+                ("added", "add.fields"),
+                ("deletes", "delete.tombstone.handling.mode"),
+            ):
+                if name in given:
+                    raise ValueError(f'{alias}: without effect: set content = "row", or remove it')
+            return self
+        if self.format == "protobuf":
+            raise ValueError('content: "row" is not written as Protobuf: choose another format')
+        if "tombstones" in given:
+            raise ValueError(
+                'tombstones.on.delete: without effect: with content = "row" '
+                "delete.tombstone.handling.mode says what a delete is"
+            )
+        try:
+            added_fields(self.added)
+        except ValueError as error:
+            raise ValueError(f"add.fields: {error}") from None
         return self
 
     @property

@@ -141,11 +141,6 @@ def unfinished(headers: Iterable[tuple[str, bytes | None]]) -> bool:
     return part is not None and "id" not in told and int(part[1]) < int(part[2])
 
 
-def of_snapshot(headers: Iterable[tuple[str, bytes | None]], position: Position) -> bool:
-    """Whether a record that stands at ``position`` is a piece of a snapshot's row."""
-    return not position.ordinal and any(name == PART_HEADER for name, _ in headers)
-
-
 def meant_for(headers: Iterable[tuple[str, bytes | None]]) -> str:
     """The topic that a piece's record was meant for."""
     return (dict(headers).get("topic") or b"").decode()

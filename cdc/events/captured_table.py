@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from cdc.errors import ProtocolError
-from cdc.events.envelope import ChangeEncoder, SourceContext, Transaction
+from cdc.events.envelope import SourceContext, Transaction
+from cdc.events.flat.row_encoder import Encoder, change_encoder
 from cdc.events.formats.packing import table_packing
 from cdc.events.records import Header, Record, row_record, schema_record
 from cdc.events.unpublished_records import Outgoing
@@ -32,7 +33,7 @@ class Table:
     ) -> None:
         self.relation = relation
         self.topic = table_topic(context.name, relation.schema, relation.table)
-        self.encoder = ChangeEncoder(relation, context)
+        self.encoder: Encoder = change_encoder(relation, context)
         self.packing = table_packing(relation, context.name, context.form, context.registry)
         self.begun = -1
         self.width = len(relation.columns)

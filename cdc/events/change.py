@@ -70,12 +70,12 @@ class Transcriber:
         self.heartbeat: Heartbeat | None = None  # the newest of this run that came through
         self._nonce = nonce
         self._partitions = partitions
-        self._out = Outgoing(replay, letters)
+        self._out = Outgoing(replay, letters, not context.form.has_events)
         self._ledger = ledger
         self._messages = Messages(context, partitions, outbox)
         self._tables = Tables(context, partitions, resolve, lookup, self._out)
-        self._skipped = frozenset(map(quoted, context.form.skipped))
-        self._tombstones = context.form.tombstones
+        self._skipped = frozenset(map(quoted, context.form.left_out))
+        self._tombstones = context.form.has_tombstones
         self._closing = clock(0)
         self._now_us = 0
         self._transaction: Transaction | None = None
@@ -220,8 +220,8 @@ class Transcriber:
         block, encoder = self._next(table.relation.name), table.encoder
         at, relaxed = self._ordinal, bool(encoder.required) and encoder.is_relaxed(old, new)
         tail = encoder.special_tail(after, new, block)
-        value = encoder.value(before, after, op, lsn, at, self._closing, tail, relaxed=relaxed)
-        self._put(table.topic, table.record(key, value, header), len(value))
+        if value := encoder.value(before, after, op, lsn, at, self._closing, tail, relaxed=relaxed):
+            self._put(table.topic, table.record(key, value, header), len(value))
 
     def _next(self, collection: str) -> bytes:
         """Number the next event; its ``transaction`` block."""

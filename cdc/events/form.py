@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final, Literal, get_args
 
-from cdc.events.codes import PLACEHOLDER
+from cdc.events.codes import DELETE, PLACEHOLDER, TRUNCATE
 
 Times = Literal[
     "isostring",
@@ -26,6 +26,8 @@ Binaries = Literal["base64", "base64-url-safe", "hex", "bytes"]
 Intervals = Literal["string", "numeric"]
 Hstores = Literal["json", "map"]
 Format = Literal["json", "avro", "json-schema", "protobuf"]
+Content = Literal["event", "row"]
+Deletes = Literal["drop", "tombstone", "rewrite", "rewrite-with-tombstone"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +35,12 @@ class Form:
     """How events are written. Each of the first fields is part of what a topic is; ``skipped`` and
     ``tombstones`` say which events there are, and may change at any time."""
 
+    content: Content = "event"
+    """What a value is: the event with both images, or the row alone (``cdc.events.flat``)."""
+    added: str = ""
+    """Fields that a row gets beside its columns, as ``add.fields`` names them."""
+    deletes: Deletes = "tombstone"
+    """What there is of a deleted row, where values are rows."""
     format: Format = "json"
     """Of all but JSON the schemas are in a registry, and ``schemas`` is True: values fit them."""
     schemas: bool = False
@@ -62,6 +70,30 @@ class Form:
         return self.schemas and not self.registered
 
     @property
+    def has_events(self) -> bool:
+        """Whether values are whole events, which say where they stand."""
+        return self.content == "event"
+
+    @property
+    def left_out(self) -> frozenset[str]:
+        """The operations of which there are no records: a row cannot say that all are gone."""
+        if self.has_events:
+            return self.skipped
+        return self.skipped | {TRUNCATE} | ({DELETE} if self.deletes == "drop" else frozenset())
+
+    @property
+    def has_tombstones(self) -> bool:
+        """Whether a delete has a tombstone."""
+        if self.has_events:
+            return self.tombstones
+        return self.deletes in ("tombstone", "rewrite-with-tombstone")
+
+    @property
+    def rewrites_deletes(self) -> bool:
+        """Whether the row of a delete is there, marked."""
+        return self.deletes in ("rewrite", "rewrite-with-tombstone")
+
+    @property
     def recorded(self) -> dict[str, Any]:
         """What makes this form another one than ours, by Debezium's names; empty for ours."""
         return {
@@ -89,6 +121,9 @@ class Form:
 
 
 NAMES: Final = {
+    "content": "content",
+    "add.fields": "added",
+    "delete.tombstone.handling.mode": "deletes",
     "format": "format",
     "schemas": "schemas",
     "time.precision.mode": "times",
@@ -111,6 +146,8 @@ DEBEZIUM: Final = Form(
 )
 """The form of a Debezium connector without settings."""
 _VALUES: Final[dict[str, tuple[Any, ...]]] = {
+    "content": get_args(Content),
+    "delete.tombstone.handling.mode": get_args(Deletes),
     "format": get_args(Format),
     "schemas": (False, True),
     "time.precision.mode": get_args(Times),

@@ -13,10 +13,17 @@ _SMALL: Final = 1 << 17
 
 
 class Outgoing:
-    """What one session has made and not handed over yet."""
+    """What one session has made and not handed over yet. ``positioned``: values do not say where
+    they stand, so a header of each does."""
 
-    def __init__(self, replay: Replay | None, letters: DeadLetters | None = None) -> None:
+    def __init__(
+        self,
+        replay: Replay | None,
+        letters: DeadLetters | None = None,
+        positioned: bool = False,
+    ) -> None:
         self._replay = replay
+        self._positioned = positioned
         self._letters = letters
         self._batch = Batch()
         self._cut: tuple[str, Position] | None = None
@@ -44,6 +51,8 @@ class Outgoing:
         """A record at a position, unless Kafka holds it, whole or cut; ``size`` in bytes.
         ``message``: it is of a logical message, which is cut whatever becomes of rows."""
         letters, replay, place = self._letters, self._replay, (topic, position)
+        if self._positioned:
+            record = _told(record, position)
         if letters is not None and not (letters.rows or message):
             letters = None
         if letters is not None and place == self._cut and letters.takes(record):
@@ -77,7 +86,11 @@ class Outgoing:
         self._batch.add_block(topic, block)
 
 
-def _told(tombstone: Record, position: Position) -> Record:
-    """The tombstone of a delete that was cut: nothing in its partition has its position."""
-    headers = [*tombstone.get("headers", ()), (POSITION_HEADER, position.hex().encode())]
-    return {**tombstone, "headers": headers}
+def _told(record: Record, position: Position) -> Record:
+    """The record with its position, unless it has that: also the tombstone of a delete that was
+    cut, as nothing in its partition has its position."""
+    headers = record.get("headers", [])
+    if any(name == POSITION_HEADER for name, _ in headers):
+        return record
+    told = [*headers, (POSITION_HEADER, position.hex().encode())]
+    return {**record, "headers": told}

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from cdc.errors import FatalError, LogError, RetryableError
 from cdc.events.formats.framing import MAGIC
-from cdc.events.records import Record, weight
+from cdc.events.records import Header, Record, weight
 from cdc.kafka.client import ENVELOPE_BYTES, HELD_BYTES, open_client
 from cdc.kafka.security import PLAINTEXT, Security
 from cdc.topics import partition_for
@@ -24,7 +24,7 @@ _POLL_S: Final = 0.005
 """A snapshot waits for the last record of each chunk."""
 _STALLED_S: Final = 120.0
 """Kafka that takes nothing for so long ends the snapshot."""
-_ANY_PARTITION: Final = -1
+ANY_PARTITION: Final = -1
 _NOW: Final = 0
 """As a timestamp: when the client takes the record."""
 
@@ -84,9 +84,10 @@ class BulkProducer:
         keys: Sequence[bytes | None],
         values: Sequence[bytes | None],
         timestamp_ms: int,
-        partition: int = _ANY_PARTITION,
+        partition: int = ANY_PARTITION,
+        headers: list[Header] | None = None,
     ) -> None:
-        """Hand over records in order; waits while the queue is full.
+        """Hand over records in order, each with these headers; waits while the queue is full.
 
         Raises ``LogError`` when Kafka refused a record and ``RetryableError`` when it takes
         nothing for ``_STALLED_S``.
@@ -95,11 +96,11 @@ class BulkProducer:
         # By position: names cost as much as all else. After the partition the client expects
         # `callback`, its other name `on_delivery`, then the timestamp.
         produce, refused = self._client.produce, self._refused
-        chosen = self._partitions(topic, keys) if partition == _ANY_PARTITION else None
+        chosen = self._partitions(topic, keys) if partition == ANY_PARTITION else None
         at: Iterable[int] = chosen or repeat(partition, len(values))
         try:
             for key, value, partition in zip(keys, values, at, strict=True):
-                produce(topic, value, key, partition, refused, None, timestamp_ms)
+                produce(topic, value, key, partition, refused, None, timestamp_ms, headers)
         except Exception as error:
             raise _not_taken(topic, value, error) from error
         size = sum(map(len, filter(None, values))) + sum(map(len, filter(None, keys)))
@@ -112,7 +113,7 @@ class BulkProducer:
         for record in records:
             self._wait_until(self._has_room)
             key, value = record["key"], record["value"]
-            where, at = record.get("partition", _ANY_PARTITION), _NOW
+            where, at = record.get("partition", ANY_PARTITION), _NOW
             try:
                 self._client.produce(
                     topic, value, key, where, self._refused, None, at, record.get("headers")

@@ -21,7 +21,7 @@ import orjson
 
 from cdc.capture.duplicate_filter import Tail
 from cdc.errors import LogError
-from cdc.events.capture_dead_letters import meant_for, of_snapshot, unfinished
+from cdc.events.capture_dead_letters import meant_for, unfinished
 from cdc.events.codes import DELETE
 from cdc.events.payload import payload
 from cdc.events.records import POSITION_HEADER
@@ -137,9 +137,11 @@ def streamed(topic: str, record: Record, read: Read = orjson.loads) -> Streamed 
     told = dict(record.headers).get(POSITION_HEADER)
     if told is not None:
         position = _parsed(topic, record, told)
-        if of_snapshot(record.headers, position):
+        if not position.ordinal:
             return None
-        return Streamed(position, False, unfinished(record.headers))
+        # Nothing but its tombstone shares the position of a record with a key.
+        owes = record.value is not None and record.key is not None
+        return Streamed(position, owes, unfinished(record.headers))
     if record.value is None:
         return None
     try:

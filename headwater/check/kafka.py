@@ -55,7 +55,7 @@ def truncates(config: Config, broker: Broker, tables: Sequence[str]) -> Iterator
     existing = broker.partitions(tables)
     several = [one for one in tables if existing.get(one, 0) > 1]
     form = config.events.form
-    if not several or TRUNCATE in form.skipped:
+    if not several or TRUNCATE in form.left_out:
         return
     message = "a TRUNCATE is an event in each partition of a topic, and topics have several "
     message += f"({several[0]} has {existing[several[0]]})"

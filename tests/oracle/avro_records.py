@@ -52,8 +52,8 @@ class Given(NamedTuple):
     text: bytes
 
 
-def given() -> Iterator[Given]:
-    """All records."""
+def every_type() -> tuple[Relation, list[Values]]:
+    """A table with a column of each type, and two rows of it."""
     kinds = {re.sub(r"\W", "_", name): of for name, of in TYPES.items()}
     columns = (
         Column("id", base("int4"), -1, False),
@@ -64,12 +64,19 @@ def given() -> Iterator[Given]:
         [text for text in of[2] if text not in _LEFT_OUT] for of in kinds.values()
     ]
     texts += [values for _, values in _MORE.values()]
-    table = Relation(7, "public", "t", "d", columns, ("id",))
+    rows: list[Values] = [
+        [b"%d" % row, *(some[row % len(some)] for some in texts)] for row in range(2)
+    ]
+    return Relation(7, "public", "t", "d", columns, ("id",)), rows
+
+
+def given() -> Iterator[Given]:
+    """All records."""
+    table, rows = every_type()
     for name, form in FORMS.items():
         encoder = ChangeEncoder(table, SourceContext("1", "s", "d", form))
         encoder.begin(Transaction(1000, 1_700_000_000_000_000, 77, 990))
-        for row in range(2):
-            values: Values = [b"%d" % row, *(some[row % len(some)] for some in texts)]
+        for row, values in enumerate(rows):
             image = encoder.rows.row(values)
             event = encoder.value(b"null", image, b'"c"', 10, row + 1, clock(5))
             yield Given(f"{name} {row}", packed_schema(table, "s", form), event)

@@ -11,6 +11,7 @@ from typing import Any, cast
 from cdc.config import Kafka, Source
 from cdc.errors import RetryableError
 from cdc.events.envelope import SourceContext
+from cdc.events.records import Header
 from cdc.kafka.bulk_producer import BulkProducer
 from cdc.source.catalog import captured_tables
 from cdc.source.postgres import Connection
@@ -44,9 +45,10 @@ class Shop:
         values: Sequence[bytes],
         timestamp_ms: int,
         partition: int = -1,
+        headers: list[Header] | None = None,
     ) -> None:
         """What ``BulkProducer`` does."""
-        del keys, timestamp_ms, partition
+        del keys, timestamp_ms, partition, headers
         self.events.setdefault(topic, []).extend(json.loads(value) for value in values)
 
     def flush(self) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 from cdc.columnar.arrays import texts_of
 from cdc.columnar.copy_text import copied_columns, copied_rows
+from cdc.columnar.flat_snapshot import FlatSnapshotEncoder
 from cdc.columnar.formats.avro_events import AvroRows
 from cdc.columnar.json_objects import joined
 from cdc.columnar.snapshot import MOST_BYTES, SNAPSHOT_MARKERS, SnapshotEncoder
@@ -124,11 +125,16 @@ def _marking(relation: Relation, context: SourceContext) -> Callable[[bytes, str
     return marked
 
 
+RowsEncoder = SnapshotEncoder | PackedSnapshotEncoder | FlatSnapshotEncoder
+
+
 def snapshot_encoder(
     relation: Relation, context: SourceContext, lsn: int, read_us: int
-) -> SnapshotEncoder | PackedSnapshotEncoder:
+) -> RowsEncoder:
     """The encoder of a table's rows, in the form of the source's topics."""
     packing = table_packing(relation, context.name, context.form, context.registry)
+    if not context.form.has_events:
+        return FlatSnapshotEncoder(relation, context, lsn, read_us, packing)
     if packing is None:
         return SnapshotEncoder(relation, context, lsn, read_us)
     return PackedSnapshotEncoder(relation, context, lsn, read_us, packing)

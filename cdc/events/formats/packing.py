@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import NamedTuple, Protocol
 
 from cdc.errors import LogError
+from cdc.events.flat.row_schema import row_schema
 from cdc.events.form import Form
 from cdc.events.formats.avro_schema import avro_schema
 from cdc.events.formats.avro_writer import avro_writer
@@ -109,6 +110,8 @@ class Packing:
 def packed_schema(relation: Relation, source: str, form: Form) -> Schema:
     """Of a table's events. No column is required, outside of the key: so a registry finds each
     version compatible with the one before when columns come or go, whatever is NOT NULL."""
+    if not form.has_events:
+        return row_schema(relation, source, form, relaxed=True)
     return event_schema(relation, source, form, relaxed=True)
 
 

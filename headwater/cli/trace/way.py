@@ -89,6 +89,11 @@ def traced(
 ) -> Way:
     """Raises ``UsageError`` for a row that cannot be meant, ``LogError`` for topics of another
     database, ``RetryableError`` when a server cannot be reached."""
+    if not config.events.form.has_events:
+        raise UsageError(
+            '`headwater trace` reads whole events, and [events] has content = "row"',
+            "look for the key with Kafka's own tools: the header position says where a row stands",
+        )
     key = row_key(config, table, given)
     since_ms = None if since_s is None else int((time.time() - since_s) * 1000)
     with Broker(config.kafka.bootstrap_servers, config.kafka) as broker:

@@ -10,7 +10,7 @@ import pytest
 
 from cdc.events.capture_dead_letters import whole
 from cdc.events.envelope import SourceContext
-from cdc.events.records import Record
+from cdc.events.records import Header, Record
 from cdc.kafka.broker import Record as Read
 from cdc.kafka.bulk_producer import BulkProducer
 from cdc.lsn import Position
@@ -40,8 +40,9 @@ class Kept:
         values: Sequence[bytes],
         timestamp_ms: int,
         partition: int = -1,
+        headers: list[Header] | None = None,
     ) -> None:
-        del timestamp_ms
+        del timestamp_ms, headers
         for key, value in zip(keys, values, strict=True):
             self.records.append((topic, key, json.loads(value), partition))
 

@@ -131,3 +131,51 @@ def test_topics_of_another_form_are_refused_with_both_forms_and_the_ways_out() -
     assert "source.name" in caught.value.hint
     with pytest.raises(LogError, match=r"begun with schemas = true .* says the default form"):
         refuse_other_form(config(), {"schemas": True})
+
+
+def test_rows_as_values_have_their_settings_by_debeziums_names() -> None:
+    made = form(
+        content="row",
+        add={"fields": ["op", "source.ts_ms"]},
+        delete={"tombstone": {"handling": {"mode": "rewrite"}}},
+    )
+    assert made == Form(content="row", added="op,source.ts_ms", deletes="rewrite")
+    assert made.recorded == {
+        "content": "row",
+        "add.fields": "op,source.ts_ms",
+        "delete.tombstone.handling.mode": "rewrite",
+    }
+    assert OURS.as_recorded(made.recorded) == made
+    assert form(content="row", **{"add.fields": "op, lsn"}).added == "op,lsn"
+
+
+@pytest.mark.parametrize(
+    ("events", "said"),
+    [
+        ({"add.fields": "op"}, 'add.fields: without effect: set content = "row"'),
+        ({"delete.tombstone.handling.mode": "drop"}, "without effect"),
+        ({"content": "row", "add.fields": "op,nothing"}, "add.fields: has nothing, which no event"),
+        ({"content": "row", "add.fields": "op,op"}, "names __op twice"),
+        ({"content": "row", "add.fields": "op:deleted"}, "names __deleted"),
+        ({"content": "row", "tombstones.on.delete": False}, "tombstones.on.delete: without effect"),
+        (
+            {"content": "row", "format": "protobuf", "registry": {"url": "http://localhost:1"}},
+            'content: "row" is not written as Protobuf',
+        ),
+    ],
+)
+def test_settings_of_rows_that_cannot_be_meant_are_refused(events: Any, said: str) -> None:
+    (fault,) = faults(**events)
+    assert said in fault
+
+
+@pytest.mark.parametrize(
+    ("mode", "left_out", "tombstones"),
+    [("drop", "dt", False), ("tombstone", "t", True), ("rewrite", "t", False)],
+)
+def test_what_a_delete_is_says_which_records_there_are(
+    mode: Any, left_out: str, tombstones: bool
+) -> None:
+    made = Form(content="row", deletes=mode)
+    assert (made.left_out, made.has_tombstones) == (frozenset(left_out), tombstones)
+    assert (OURS.left_out, OURS.has_tombstones) == (frozenset(), True)
