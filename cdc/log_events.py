@@ -129,3 +129,4 @@ class LogEvent(StrEnum):
     LOGIN_FAILED = "login_failed"
     USERS_NOT_READ = "users_not_read"
     HISTORY_NOT_KEPT = "history_not_kept"
+    AUDIT_NOT_WRITTEN = "audit_not_written"

@@ -9,7 +9,7 @@ from pydantic import Field, field_validator, model_validator
 from cdc.config.stores import Section
 from cdc.config.values import Address, Period
 
-PATHS = ("tls_certificate", "tls_key", "users", "spool")
+PATHS = ("tls_certificate", "tls_key", "users", "spool", "audit")
 
 
 class Serve(Section):
@@ -25,6 +25,8 @@ class Serve(Section):
     users: str = ""
     session: Period = 43_200.0
     spool: str = "./.headwater/serve"
+    audit: str = ""
+    """Where it is written who did what; by default in ``spool``."""
     snapshot_max_age: Period = 60.0
     max_streams: int = Field(default=1_000, ge=1, le=100_000)
     client_buffer_mb: int = Field(default=4, ge=1, le=1_024)

@@ -22,6 +22,10 @@ from cdc.config import Config
 from cdc.errors import HeadwaterError
 from headwater.api.access.login import Access
 from headwater.api.access.routes import access_routes
+from headwater.api.actions.audit import NAME as AUDIT
+from headwater.api.actions.audit import Audit
+from headwater.api.actions.jobs import Jobs
+from headwater.api.actions.routes import action_routes
 from headwater.api.changes.clients import Clients
 from headwater.api.changes.follow import Sources
 from headwater.api.changes.routes import change_routes
@@ -41,16 +45,18 @@ from headwater.api.views.waits import Waits
 Routes = Callable[[FastAPI, Shared], None]
 """Adds routes."""
 _TICK_S: Final = 1.0
+_JOBS_S: Final = 5.0
+"""For jobs to end with the server."""
 _DESCRIPTION: Final = """
 Rows and changes of captured tables as server-sent events, waiting until a view holds a change, and
 how late everything is. Errors are problem details (RFC 9457). The reference is docs/serve.md.
 """
 
 
-def application(config: Config, *more: Routes) -> tuple[App, FastAPI]:
-    """The application with ``more`` routes, and the FastAPI app inside of it. Raises
-    ``UsageError`` for a file of users that cannot be read."""
-    shared = _shared(config)
+def application(config: Config, config_path: Path, *more: Routes) -> tuple[App, FastAPI]:
+    """The application with ``more`` routes, and the FastAPI app inside of it. ``config_path`` is
+    for the commands that it runs. Raises ``UsageError`` for a file of users that cannot be read."""
+    shared = _shared(config, config_path)
 
     @asynccontextmanager
     async def lifespan(_: Any) -> AsyncIterator[None]:
@@ -59,6 +65,7 @@ def application(config: Config, *more: Routes) -> tuple[App, FastAPI]:
         yield
         for task in running:
             task.cancel()
+        await shared.jobs.end(_JOBS_S)
         shared.close()
 
     app = FastAPI(
@@ -74,6 +81,7 @@ def application(config: Config, *more: Routes) -> tuple[App, FastAPI]:
     app.state.shared = shared
     own: tuple[Routes, ...] = (
         change_routes, view_routes, access_routes, state_routes, pipeline_routes,
+        action_routes,
     )  # fmt: skip
     for routes in (*own, *more):
         routes(app, shared)
@@ -87,11 +95,14 @@ def application(config: Config, *more: Routes) -> tuple[App, FastAPI]:
     return Guard(app, config.serve), app
 
 
-def _shared(config: Config) -> Shared:
-    spools = Spools(config, Path(config.serve.spool))
+def _shared(config: Config, config_path: Path) -> Shared:
+    folder = Path(config.serve.spool)
+    spools = Spools(config, folder)
     tables, watching = Tables(config), Watching(config)
-    memory = Memory(Path(config.serve.spool), config.views)
+    memory = Memory(folder, config.views)
     watching.noted = memory.add
+    figures = Figures(config, watching, tables)
+    audit = Audit(Path(config.serve.audit) if config.serve.audit else folder / AUDIT)
     return Shared(
         config=config,
         access=Access(config.serve),
@@ -100,8 +111,10 @@ def _shared(config: Config) -> Shared:
         sources=Sources.of(config, spools),
         waits=Waits(config),
         watching=watching,
-        figures=Figures(config, watching, tables),
+        figures=figures,
         memory=memory,
+        audit=audit,
+        jobs=Jobs(config_path, audit, figures.changed),
     )
 
 

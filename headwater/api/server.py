@@ -53,13 +53,14 @@ _FULL_BODY: Final = (
 log = structlog.get_logger("serve")
 
 
-def serve(config: Config, *more: Routes) -> None:
-    """Until SIGTERM or Ctrl-C, with ``more`` routes than the API has. Raises ``UsageError`` where
-    it cannot listen, or cannot read what it needs for that."""
+def serve(config: Config, config_path: Path, *more: Routes) -> None:
+    """Until SIGTERM or Ctrl-C, with ``more`` routes than the API has. ``config_path`` is for the
+    commands that it runs. Raises ``UsageError`` where it cannot listen, or cannot read what it
+    needs for that."""
     refuse_unread(config.events.form)
     runner = asyncio.Runner(loop_factory=uvloop.new_event_loop)
     with listening(config.serve) as taken, runner:
-        runner.run(_serve(config, taken, more))
+        runner.run(_serve(config, config_path, taken, more))
 
 
 def listening(serve: Serve) -> socket.socket:
@@ -80,9 +81,11 @@ def listening(serve: Serve) -> socket.socket:
     return taken
 
 
-async def _serve(config: Config, taken: socket.socket, more: Sequence[Routes]) -> None:
+async def _serve(
+    config: Config, config_path: Path, taken: socket.socket, more: Sequence[Routes]
+) -> None:
     asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(_THREADS))
-    app, inner = application(config, *more)
+    app, inner = application(config, config_path, *more)
     settings = _settings(config.serve, app)
     server = uvicorn.Server(settings)
     shared = inner.state.shared

@@ -10,6 +10,8 @@ from typing import Any, Final
 from cdc.config import Config
 from headwater.api.access.login import Access
 from headwater.api.access.principal import Principal
+from headwater.api.actions.audit import Audit
+from headwater.api.actions.jobs import Jobs
 from headwater.api.changes.clients import Clients
 from headwater.api.changes.follow import Sources
 from headwater.api.pipeline.figures import Figures
@@ -45,6 +47,8 @@ class Shared:
     watching: Watching
     figures: Figures
     memory: Memory
+    audit: Audit
+    jobs: Jobs
 
     def principal(self, request: Any) -> Principal:
         """Who asks. Raises ``ProblemError``."""

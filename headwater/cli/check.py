@@ -47,6 +47,7 @@ def check(
     from cdc.errors import UsageError
     from headwater.check import errors_of, preflight
     from headwater.check.exposure import open_connections, open_metrics, readable_secrets
+    from headwater.cli.serve.settings import serve
 
     if sql and as_json:
         raise UsageError("--sql and --json cannot be combined", "leave one out")
@@ -55,6 +56,7 @@ def check(
         *readable_secrets(config_path(ctx)),
         *open_connections(config),
         *open_metrics(config),
+        *serve(config),
         *preflight(config, lambda conn: snapshot_status(conn, config.source.name)),
     ]
     errors = errors_of(findings)

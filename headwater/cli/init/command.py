@@ -10,6 +10,7 @@ from cdc.errors import UsageError
 from cdc.lsn import format_lsn
 from headwater.cli.common.context import captured
 from headwater.cli.common.output import err, out, print_json
+from headwater.cli.common.row_counts import tell
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -228,6 +229,7 @@ class Display:
         self._console = console
         self._progress: Progress | None = None
         self._tasks: dict[str, TaskID] = {}
+        self._read, self._expected = 0, 0
 
     def step(self, what: str) -> None:
         self._console.print(what, markup=False)
@@ -236,6 +238,7 @@ class Display:
         from rich import progress
 
         self.close()  # a later round begins again
+        self._read, self._expected = 0, sum(expected.values())
         self._progress = progress.Progress(
             progress.TextColumn("{task.description}", markup=False),
             progress.BarColumn(),
@@ -251,6 +254,8 @@ class Display:
         self._progress.start()
 
     def rows(self, label: str, count: int) -> None:
+        self._read += count
+        tell(self._read, self._expected)
         if self._progress is None:
             return
         task_id = self._tasks[label]

@@ -10,11 +10,10 @@ from typing import Annotated
 import typer
 
 from cdc.errors import UsageError
-from headwater.cli.common.context import captured, configured
+from headwater.cli.common.context import captured, config_path, configured
 from headwater.cli.common.output import err, out
 
 group = typer.Typer(name="serve", invoke_without_command=True, rich_markup_mode=None)
-_NEEDED = ("argon2", "fastapi", "httptools", "jinja2", "uvicorn", "uvloop")
 RoleOption = Annotated[str, typer.Option("--role", help="viewer or operator.")]
 TablesOption = Annotated[
     list[str] | None,
@@ -46,8 +45,8 @@ def serve(
     It listens where serve.listen says, by default on 127.0.0.1:8484. A browser shows the console
     there (docs/console.md), GET /status is the same as one plain page. GET /changes/TABLE streams a
     table's rows and then its changes as server-sent events; GET /views/VIEW/wait waits until a view
-    holds a change; GET /openapi.json describes all. It writes nothing to the source or Kafka.
-    Several servers can run side by side.
+    holds a change; GET /pipeline tells how everything is; operators may POST what the commands of
+    this program do; GET /openapi.json describes all. Several servers can run side by side.
 
     On other addresses than loopback it needs a login and TLS (docs/serve.md). On SIGTERM or Ctrl-C
     each client is told where to go on. Needs `pip install 'headwater[serve]'`.
@@ -67,7 +66,7 @@ def serve(
 
     config = captured(ctx)
     configure(json_logs or not sys.stderr.isatty())
-    run(config, console_routes)
+    run(config, config_path(ctx).absolute(), console_routes)
 
 
 @group.command(name="add-user")
@@ -127,7 +126,9 @@ def add_token(
 
 def refuse_missing() -> None:
     """Raise ``UsageError`` without the packages of the extra."""
-    missing = [name for name in _NEEDED if find_spec(name) is None]
+    from headwater.cli.serve.settings import NEEDED
+
+    missing = [name for name in NEEDED if find_spec(name) is None]
     if missing:
         raise UsageError(
             f"headwater serve needs {', '.join(missing)}, which is not installed",

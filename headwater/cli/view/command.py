@@ -13,6 +13,7 @@ from headwater.cli.common.context import MasterOption, configured, configured_fo
 from headwater.cli.common.output import err, out, print_json
 from headwater.cli.snapshot.command import ForecastOption
 from headwater.cli.view.build import build, told_of_rollback
+from headwater.cli.view.diff import diff
 from headwater.cli.view.request import command, kept_by_state, over_mirrors, result, telling
 from headwater.cli.view.snapshot_build import build_from_snapshots
 
@@ -176,6 +177,9 @@ def rebuild(
         build(again, "rebuild", mirrored, hold, as_json, new_history, refill)
     if others:
         build_from_snapshots(config, others, hold, as_json, False, new_history, despite_forecast)
+
+
+group.command()(diff)
 
 
 @group.command()

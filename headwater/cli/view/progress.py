@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from headwater.cli.common.row_counts import tell
+
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.progress import Task, TaskID
@@ -37,6 +39,7 @@ class Progress:
         self._bar(view)
 
     def reading(self, view: str, rows: int, expected: int) -> None:
+        tell(rows, expected)
         task = self._bar(view)
         if task is None:
             return

@@ -256,6 +256,30 @@ def test_a_view_that_is_mended_is_taken_back(shop: Shop, running: Child) -> None
     assert running.poll() is None
 
 
+def test_what_a_rebuild_would_change_is_told_before_it(shop: Shop, running: Child) -> None:
+    """The declared SQL beside the live one: rows and columns counted, some keys shown."""
+    name, before = shop.name("items"), shop.views["items"][1]
+    same = json.loads(shop.done("view", "diff", name, "--json"))
+    assert (same["equal"], same["live_rows"], same["declared_rows"]) == (True, ROWS, ROWS)
+    other = (
+        "select i.id, case when i.id <= 3 then upper(i.name) else i.name end as name, i.n "
+        "from item i where i.id > 1"
+    )
+    live = shop.live("items")
+    shop.declare("items", other)
+    told = shop.deployment.run("view", "diff", name, "--keys", "3", "--json")
+    assert told.returncode == 1, told.stderr
+    found = json.loads(told.stdout)
+    assert (found["added"], found["removed"], found["changed"]) == (0, 1, 2)
+    assert found["columns"] == {"name": 2}
+    assert (found["new_columns"], found["lost_columns"]) == (["n"], ["kind"])
+    assert found["keys"][0] == {"kind": "removed", "key": {"id": "1"}}
+    assert "0 added, 1 removed, 2 changed" in shop.deployment.run("view", "diff", name).stdout
+    shop.declare("items", before)
+    assert shop.live("items") == live, "nothing was built"
+    assert running.poll() is None
+
+
 def test_a_view_is_shown_with_its_plan(shop: Shop, running: Child) -> None:
     found = json.loads(shop.done("view", "show", shop.name("items"), "--plan", "--json"))
     assert (found["mode"], found["problems"]) == ("incremental", [])

@@ -88,11 +88,23 @@ class Guarded:
         return {"Cookie": cookie.partition(";")[0]}
 
 
+ACTIONS: tuple[tuple[str, dict[str, object]], ...] = (
+    ("/views/v/rebuild", {}),
+    ("/views/v/rollback", {}),
+    ("/views/v/replay", {"place": "beginning"}),
+    ("/views/v/verify", {}),
+    ("/snapshots", {"tables": ["public.item"]}),
+    ("/snapshots/1/pause", {}),
+    ("/snapshots/1/resume", {}),
+    ("/snapshots/1/cancel", {}),
+    ("/dead-letters/v/retry", {}),
+    ("/dead-letters/v/discard", {"all": True, "reason": "x"}),
+)
 OPEN = ("/livez", "/readyz")
 CLOSED = ("/tables", "/changes/item", "/changes/nowhere", "/views", "/views/v/wait", "/lag",
           "/metrics", "/openapi.json", "/me", "/pipeline", "/source", "/topics", "/views/v",
           "/snapshots", "/dead-letters", "/alarms", "/alarms/HW001",
-          "/history", "/views/v/freshness")  # fmt: skip
+          "/history", "/views/v/freshness", "/jobs", "/jobs/1", "/audit")  # fmt: skip
 
 
 @pytest.mark.parametrize("path", CLOSED)
@@ -219,6 +231,43 @@ def test_a_page_may_not_read_or_frame_anything(guarded: Guarded) -> None:
         assert found["cache-control"] == "no-store"
         assert "access-control-allow-origin" not in found
         assert "server" not in found
+
+
+def posted(
+    guarded: Guarded, path: str, headers: dict[str, str], body: dict[str, object]
+) -> tuple[int, str]:
+    """Status, and the kind of problem."""
+    sent = {"Content-Type": "application/json", **headers}
+    answer = guarded.served.ask("POST", path, sent, json.dumps(body).encode())
+    return answer.status, str(answer.document.get("type", "")).rpartition(":")[2]
+
+
+@pytest.mark.parametrize(("path", "body"), ACTIONS)
+def test_who_may_only_look_has_nothing_done(
+    guarded: Guarded, path: str, body: dict[str, object]
+) -> None:
+    assert posted(guarded, path, {}, body)[0] == 401
+    origin = {"Origin": guarded.served.base}
+    for headers in (guarded.bearer, {**guarded.cookie("bob"), **origin}):
+        status, kind = posted(guarded, path, headers, body)
+        assert (status, kind) == (403, "not-operator") or "/v/" in path
+        assert status in (403, 404)
+    alice = guarded.cookie("alice")
+    for forged in ({}, {"Origin": "https://evil.example"}, {"Sec-Fetch-Site": "cross-site"}):
+        assert posted(guarded, path, {**alice, **forged}, body)[0] == 403
+    assert guarded.served.get("/audit", guarded.bearer).status == 403
+    assert guarded.served.get("/jobs", alice).document == {"jobs": []}
+
+
+def test_an_operator_without_a_grant_asks_nothing_about_single_rows(guarded: Guarded) -> None:
+    token = guarded.add_token("hand", "--role", "operator", "--table", "public.item")
+    headers = {"Authorization": f"Bearer {token}"}
+    for tables in (["public.person"], ["public.item", "public.person"], ["public.*"]):
+        body: dict[str, object] = {"tables": tables, "where": f"email = '{HIDDEN}'"}
+        assert posted(guarded, "/snapshots", headers, body) == (403, "not-granted")
+    lines = guarded.served.get("/audit", headers).document["lines"]
+    assert {one["outcome"] for one in lines} <= {"refused"}
+    assert HIDDEN not in json.dumps(lines)
 
 
 def test_guessing_is_slowed_down_and_does_not_lock_others_out(guarded: Guarded) -> None:

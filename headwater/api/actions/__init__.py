@@ -1,0 +1,1 @@
+"""What operators have the server do: commands in processes of their own, and who had them run."""
