@@ -24,6 +24,7 @@ from headwater.pipeline.work import AuditLine, Job, Status
 
 _AT_ONCE: Final = 4
 _REMEMBERED: Final = 200
+_HIDDEN: Final = "why is shown to who began it"
 _STATUSES: Final = {"usage": HTTPStatus.BAD_REQUEST, "passes": HTTPStatus.SERVICE_UNAVAILABLE}
 
 log = structlog.get_logger("serve")
@@ -45,13 +46,15 @@ class _Running:
     detail: str = ""
     hint: str = ""
 
-    @property
-    def job(self) -> Job:
+    def shown_to(self, who: Principal) -> Job:
+        """What is said of single rows is for who has named them."""
         command, process = self.command, self.process
+        steps, detail, hint = tuple(process.steps), self.detail, self.hint
+        if command.quotes and who.name != self.who.name:
+            steps, detail, hint = (), _HIDDEN if detail else "", ""
         return Job(
             self.id, command.action, command.of, self.who.name, self.status, self.begun_at_s,
-            self.ended_at_s, tuple(process.steps), process.rows, process.expected, self.result,
-            self.detail, self.hint,
+            self.ended_at_s, steps, process.rows, process.expected, self.result, detail, hint,
         )  # fmt: skip
 
 
@@ -92,26 +95,26 @@ class Jobs:
             del self._jobs[one.id]
             raise
         one.task = asyncio.create_task(self._run(one))
-        return one.job
+        return one.shown_to(who)
 
-    async def settled(self, job_id: str, seconds: float) -> Job:
-        """A job when it has ended, or after so long. Raises ``ProblemError`` for one that is not
-        known, and as its command has refused it."""
+    async def settled(self, job_id: str, who: Principal, seconds: float) -> Job:
+        """Their job when it has ended, or after so long. Raises ``ProblemError`` for one that is
+        not known, and as its command has refused it."""
         one = self._find(job_id)
         if one.task is not None:
             await asyncio.wait([one.task], timeout=seconds)
         if one.status == "failed" and one.kind:
             status = _STATUSES.get(one.kind, HTTPStatus.CONFLICT)
             raise ProblemError(status, "refused", one.detail, one.hint, more={"job": one.id})
-        return one.job
+        return one.shown_to(who)
 
-    def find(self, job_id: str) -> Job:
-        """Raises ``ProblemError`` for one that is not known."""
-        return self._find(job_id).job
+    def find(self, job_id: str, who: Principal) -> Job:
+        """As ``who`` may see it. Raises ``ProblemError`` for one that is not known."""
+        return self._find(job_id).shown_to(who)
 
-    def all(self) -> list[Job]:
+    def all(self, who: Principal) -> list[Job]:
         """The newest first."""
-        return [one.job for one in reversed(self._jobs.values())]
+        return [one.shown_to(who) for one in reversed(self._jobs.values())]
 
     async def stop(self, who: Principal, address: str, job_id: str) -> Job:
         """Have it end, as Ctrl-C would. Raises ``ProblemError``."""
@@ -125,7 +128,7 @@ class Jobs:
         await self._write(self._line(who, address, stopping, "done", one.id))
         if one.status == "running":
             one.process.stop()
-        return one.job
+        return one.shown_to(who)
 
     async def end(self, seconds: float) -> None:
         """The server ends: so do its jobs."""

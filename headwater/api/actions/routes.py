@@ -141,13 +141,11 @@ def _of_dead_letters(app: FastAPI, shared: Shared) -> None:
 def _of_jobs(app: FastAPI, shared: Shared) -> None:
     async def jobs(request: Request) -> Any:
         """Jobs that run, and the newest that have ended since the server started."""
-        shared.principal(request)
-        return as_json({"jobs": shared.jobs.all()})
+        return as_json({"jobs": shared.jobs.all(shared.principal(request))})
 
     async def job(request: Request, job: str) -> Any:
         """How far a job is, or how it ended."""
-        shared.principal(request)
-        return as_json(shared.jobs.find(job))
+        return as_json(shared.jobs.find(job, shared.principal(request)))
 
     async def stop(request: Request, job: str) -> Any:
         """Have a job end, as Ctrl-C would: a snapshot pauses, a build can be run again."""
@@ -179,7 +177,7 @@ async def _done(shared: Shared, request: Request, command: Command, asks: bool =
     job something, and need not wait for that one."""
     who = shared.principal(request)
     job = await shared.jobs.start(who, _address(request), command, asks)
-    job = await shared.jobs.settled(job.id, _PROMPT_S)
+    job = await shared.jobs.settled(job.id, who, _PROMPT_S)
     status = HTTPStatus.ACCEPTED if job.status == "running" else HTTPStatus.OK
     return as_json(job, status.value, {"Location": f"/jobs/{job.id}"})
 

@@ -67,12 +67,12 @@ def test_a_command_runs_and_its_document_is_the_result(tmp_path: Path) -> None:
     async def what(jobs: Jobs, _: Audit) -> None:
         begun = await jobs.start(ALICE, "::1", EXPLAIN)
         assert begun.status == "running"
-        done = await jobs.settled(begun.id, 60)
+        done = await jobs.settled(begun.id, ALICE, 60)
         assert (done.status, done.detail) == ("done", "")
         assert done.result is not None
         assert done.result["code"] == "HW001"
-        assert jobs.find(begun.id) == done
-        assert jobs.all() == [done]
+        assert jobs.find(begun.id, BOB) == done
+        assert jobs.all(BOB) == [done]
 
     lines = run(tmp_path, what)
     assert outcomes(lines) == [("alice", "explain", "begun"), ("alice", "explain", "done")]
@@ -88,24 +88,26 @@ def test_a_command_that_refuses_does_so_in_its_own_words(tmp_path: Path) -> None
         ):
             begun = await jobs.start(ALICE, "", Command("a", "v", arguments))
             with pytest.raises(ProblemError) as refused:
-                await jobs.settled(begun.id, 60)
+                await jobs.settled(begun.id, ALICE, 60)
             assert refused.value.status == 400
             assert words in refused.value.detail
             assert refused.value.more == {"job": begun.id}
-            assert jobs.find(begun.id).status == "failed"
+            assert jobs.find(begun.id, BOB).status == "failed"
 
     lines = run(tmp_path, what)
     assert [one["outcome"] for one in lines] == ["begun", "failed"] * 3
     assert "HW999" in lines[1]["detail"]
 
 
-def test_what_a_command_says_of_keys_is_not_written_down(tmp_path: Path) -> None:
+def test_what_a_command_says_of_keys_is_told_to_who_named_them_alone(tmp_path: Path) -> None:
     async def what(jobs: Jobs, _: Audit) -> None:
         secret = Command("retry", "v", ("explain", "secret"), {"keys": 1}, quotes=True)
-        await jobs.settled((await jobs.start(ALICE, "", EXPLAIN)).id, 60)
+        await jobs.settled((await jobs.start(ALICE, "", EXPLAIN)).id, ALICE, 60)
         begun = await jobs.start(ALICE, "", secret)
         with pytest.raises(ProblemError, match="secret"):
-            await jobs.settled(begun.id, 60)
+            await jobs.settled(begun.id, ALICE, 60)
+        assert "secret" in jobs.find(begun.id, ALICE).detail
+        assert "secret" not in str(jobs.find(begun.id, BOB))
 
     assert "secret" not in json.dumps(run(tmp_path, what))
 
@@ -115,7 +117,7 @@ def test_a_viewer_may_do_nothing_and_the_attempt_is_written_down(tmp_path: Path)
         with pytest.raises(ProblemError) as refused:
             await jobs.start(BOB, "10.0.0.9", EXPLAIN)
         assert refused.value.status == 403
-        assert jobs.all() == []
+        assert jobs.all(BOB) == []
 
     (line,) = run(tmp_path, what)
     assert (line["who"], line["outcome"], line["address"]) == ("bob", "refused", "10.0.0.9")
@@ -142,7 +144,7 @@ def test_one_view_has_one_job_at_a_time_and_all_have_four(tmp_path: Path) -> Non
         with pytest.raises(ProblemError) as full:
             await jobs.start(ALICE, "", Command("verify", "y", ()))
         assert (full.value.status, "Retry-After" in full.value.headers) == (503, True)
-        running = await jobs.settled(first.id, 0)
+        running = await jobs.settled(first.id, ALICE, 0)
         assert (running.status, running.steps, running.rows) == ("running", ("at it",), 3)
 
     run(tmp_path, what)
@@ -155,12 +157,12 @@ def test_a_job_ends_when_it_is_told_to_and_with_the_server(tmp_path: Path) -> No
         await jobs.start(ALICE, "", Command("verify", "w", ()))
         with pytest.raises(ProblemError):
             await jobs.stop(BOB, "", first.id)
-        assert jobs.find(first.id).status == "running"
+        assert jobs.find(first.id, ALICE).status == "running"
         await jobs.stop(ALICE, "", first.id)
         with pytest.raises(ProblemError, match="stopped"):
-            await jobs.settled(first.id, 10)
+            await jobs.settled(first.id, ALICE, 10)
         with pytest.raises(ProblemError) as unknown:
-            jobs.find("odd")
+            jobs.find("odd", ALICE)
         assert unknown.value.status == 404
 
     lines = outcomes(run(tmp_path, what))
@@ -174,7 +176,7 @@ def test_nothing_is_begun_that_cannot_be_written_down(tmp_path: Path) -> None:
         (tmp_path / "audit.jsonl").mkdir()
         with pytest.raises(RetryableError):
             await jobs.start(ALICE, "", Command("verify", "v", ()))
-        assert jobs.all() == []
+        assert jobs.all(BOB) == []
         (tmp_path / "audit.jsonl").rmdir()
         await jobs.start(ALICE, "", Command("verify", "v", ()))
 
@@ -190,7 +192,7 @@ def test_so_many_jobs_are_remembered(tmp_path: Path, monkeypatch: pytest.MonkeyP
             begun = await jobs.start(ALICE, "", Command("verify", f"v{i}", ()))
             await jobs.stop(ALICE, "", begun.id)
             with pytest.raises(ProblemError):
-                await jobs.settled(begun.id, 10)
-        assert [one.of for one in jobs.all()] == ["v5", "v4", "v3"]
+                await jobs.settled(begun.id, ALICE, 10)
+        assert [one.of for one in jobs.all(BOB)] == ["v5", "v4", "v3"]
 
     run(tmp_path, what)
