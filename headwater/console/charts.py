@@ -20,7 +20,10 @@ _LEFT, _RIGHT, _TOP, _BOTTOM = 56, 8, 8, 22
 STRIP_HEIGHT: Final = 62
 _TICKS: Final = 4
 _NICE: Final = (1, 2, 5, 10)
-_NICE_S: Final = (1, 2, 5, 10, 30, 60, 120, 300, 600, 1_800, 3_600, 7_200, 21_600, 43_200, 86_400)
+_NICE_S: Final = (
+    1, 2, 4, 10, 20, 60, 120, 240, 600, 1_200, 3_600, 7_200, 14_400, 43_200, 86_400, 172_800,
+)  # fmt: skip
+"""Seconds whose half is a round figure, too."""
 _SHARES: Final = {
     State.IDLE: 0.12, State.FRESH: 0.25, State.CATCHING_UP: 0.5, State.FALLING_BACK: 0.7,
     State.STALLED: 0.85, State.BLOCKED: 1.0, State.SOURCE_UNKNOWN: 0.4, State.NO_DATA: 0.4,
@@ -94,12 +97,14 @@ def state_strip(title: str, at_s: Sequence[float], values: Sequence[Value]) -> C
     boxes, begun = [], 0
     for value, run in groupby(values):
         last = begun + len(list(run)) - 1
-        state = State(str(value)) if value else State.NO_DATA
-        height = (low - _TOP) * _SHARES[state]
-        width = span.width(at_s[begun], at_s[last])
-        said = f"{state.value} from {_clock(at_s[begun])}"
-        x = span.x(at_s[begun])
-        boxes.append(Box(x, low - height, width, height, words.tone(state), said))
+        x, width = span.x(at_s[begun]), span.width(at_s[begun], at_s[last])
+        if value is None:
+            boxes.append(Box(x, _TOP, width, low - _TOP, "gap"))
+        else:
+            state = State(str(value))
+            height = (low - _TOP) * _SHARES[state]
+            said = f"{state.value} from {_clock(at_s[begun])}"
+            boxes.append(Box(x, low - height, width, height, words.tone(state), said))
         begun = last + 1
     worst = min((State(str(one)) for one in values if one), key=words.rank, default=None)
     now = next((str(one) for one in reversed(values) if one), "no data")

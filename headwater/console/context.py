@@ -13,6 +13,7 @@ from headwater.api.problems import ProblemError, problem_of
 from headwater.api.shared import Shared
 from headwater.console.respond import html, is_part, to_login
 from headwater.console.templating import Frame, page
+from headwater.pipeline.work import Job
 
 THEME: Final = "headwater_theme"
 THEMES: Final = ("", "light", "dark")
@@ -49,7 +50,15 @@ def frame_of(shared: Shared, request: Any, section: str, who: Principal | None) 
         alarms=len(picture.alarms),
         parked_keys=sum(one.parked_keys or 0 for one in picture.views),
         is_part=is_part(request),
+        job=_job(shared, who, request.query_params.get("job", "")) if who else None,
     )
+
+
+def _job(shared: Shared, who: Principal, job_id: str) -> Job | None:
+    try:
+        return shared.jobs.find(job_id, who) if job_id else None
+    except ProblemError:
+        return None  # forgotten: the audit log knows what came of it
 
 
 def handler(shared: Shared, section: str, make: Page) -> Callable[..., Awaitable[Any]]:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
+from dataclasses import replace
 from http import HTTPStatus
 from typing import Any, Final
 from urllib.parse import quote, urlencode
@@ -13,6 +15,7 @@ from headwater.api.problems import ProblemError
 from headwater.console.context import Asked
 from headwater.console.past import sparks
 from headwater.console.picture import arrow, groups, headline
+from headwater.pipeline.pages import Check
 from headwater.pipeline.picture import Part
 
 _FASTEST_S: Final = 2
@@ -27,6 +30,7 @@ async def overview(asked: Asked) -> Any:
         headline=headline(pipeline),
         groups=groups(pipeline),
         hops={"source": arrow(pipeline, Part.SOURCE), "capture": arrow(pipeline, Part.CAPTURE)},
+        failing=_failing(asked),
     )
 
 
@@ -40,9 +44,20 @@ async def status(asked: Asked) -> Any:
         pipeline=pipeline,
         headline=headline(pipeline),
         hops=(arrow(pipeline, Part.SOURCE), arrow(pipeline, Part.CAPTURE)),
+        failing=_failing(asked),
         sparks=sparks(asked),
         refresh=min(max(seconds, _FASTEST_S), _SLOWEST_S) if seconds else 0,
     )
+
+
+def _failing(asked: Asked) -> Sequence[Check]:
+    """What ``headwater check`` finds wrong, as a store that does not answer; asked for only where
+    somebody has to act."""
+    figures = asked.shared.figures
+    if not figures.picture.advice:
+        return ()
+    page = figures.source()
+    return [one for one in page.checks if one.level == "error"]
 
 
 async def source(asked: Asked) -> Any:
@@ -74,6 +89,10 @@ async def snapshots(asked: Asked) -> Any:
 
 async def dead_letters(asked: Asked) -> Any:
     found, view = await asked.shared.figures.dead_letters(asked.who), asked.query("view")
+    if view:
+        shown = tuple(one for one in found.letters if one.view == view)
+        is_cut = found.keys > len(found.letters)
+        found = replace(found, letters=shown, keys=found.keys if is_cut else len(shown))
     return asked.page("dead_letters", page=found, view=view)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from headwater.api.pipeline.figures import refuse_unknown
 from headwater.console import words
@@ -13,37 +13,45 @@ from headwater.console.context import Asked
 from headwater.pipeline.history import CAPTURE, COARSE_S, FINE_S, SPANS
 from headwater.pipeline.work import History, Series
 
-_SPANS: Final = (("Last 60 minutes", FINE_S), ("Last 24 hours", COARSE_S))
-_SHOWN: Final = 3
+_SPANS: Final = (("60 minutes", FINE_S), ("24 hours", COARSE_S))
+_SHOWN: Final = 2
 """So many views have a chart in the overview, the worst."""
 _SPARKS: Final = 100
+
+
+class _Wanted(NamedTuple):
+    """``of`` is a view, or capture."""
+
+    title: str
+    of: str
+    figure: str
+
+
 Values = Mapping[tuple[str, str], Sequence[float | str | None]]
 
 
 async def of_pipeline(asked: Asked) -> Any:
     views = [one.view for one in asked.shared.figures.picture.views[:_SHOWN]]
-    return asked.page(
-        "charts",
-        sets=[
-            (title, _pipeline_charts(_whole(asked.shared.memory.history(length_s, views)), views))
-            for title, length_s in _SPANS
-        ],
-    )
+    wanted = [_Wanted("Source to Kafka", CAPTURE, "lag_s")]
+    wanted.append(_Wanted("Records to Kafka", CAPTURE, "records_s"))
+    wanted += [_Wanted(f"Lag of {view}", view, "lag_s") for view in views]
+    return asked.page("charts", charts=_charts(asked, views, wanted))
 
 
 async def of_view(asked: Asked) -> Any:
     view = asked.request.path_params["view"]
     refuse_unknown(asked.shared.config, view)
-    memory = asked.shared.memory
-    sets = [
-        (title, _view_charts(_whole(memory.history(length_s, [view])), view))
-        for title, length_s in _SPANS
+    wanted = [
+        _Wanted("Lag", view, "lag_s"),
+        _Wanted("Applied", view, "records_s"),
+        _Wanted("State", view, "state"),
     ]
-    fresh = memory.freshness(view)
-    if fresh.shares:
+    charts = _charts(asked, [view], wanted)
+    fresh = asked.shared.memory.freshness(view)
+    if charts and fresh.shares:
         title = f"How late, {fresh.hours:.0f} hours ({words.percent(fresh.measured)} measured)"
-        sets[-1][1].append(late_bars(title, fresh.lags_s, fresh.shares))
-    return asked.page("charts", sets=sets)
+        charts.append(late_bars(title, fresh.lags_s, fresh.shares))
+    return asked.page("charts", charts=charts)
 
 
 def sparks(asked: Asked) -> dict[str, str]:
@@ -71,29 +79,26 @@ def _whole(past: History) -> History:
     return History(step_s, tuple(n * step_s for n in numbers), tuple(series))
 
 
-def _pipeline_charts(past: History, views: Sequence[str]) -> list[Chart]:
-    if not past.at_s:
-        return []
-    values = _values(past.series)
-    found = [
-        line_chart("Source to Kafka", past.at_s, values["lag_s", CAPTURE], words.seconds, True),
-        line_chart("Records to Kafka", past.at_s, values["records_s", CAPTURE], words.rate),
+def _charts(asked: Asked, views: Sequence[str], wanted: Sequence[_Wanted]) -> list[Chart]:
+    """Of each figure one chart for each span, side by side; none before the first step is over."""
+    pasts = [
+        (span, _whole(asked.shared.memory.history(length_s, views))) for span, length_s in _SPANS
     ]
-    for view in views:
-        title = f"Lag of {view}"
-        found.append(line_chart(title, past.at_s, values["lag_s", view], words.seconds, True))
-    return found
-
-
-def _view_charts(past: History, view: str) -> list[Chart]:
-    if not past.at_s:
-        return []
-    values = _values(past.series)
     return [
-        line_chart("Lag", past.at_s, values["lag_s", view], words.seconds, True),
-        line_chart("Applied", past.at_s, values["records_s", view], words.rate),
-        state_strip("State", past.at_s, values["state", view]),
+        _chart(f"{one.title}, {span}", past.at_s, _values(past.series)[one.figure, one.of], one)
+        for one in wanted
+        for span, past in pasts
+        if past.at_s
     ]
+
+
+def _chart(
+    title: str, at_s: Sequence[float], values: Sequence[float | str | None], wanted: _Wanted
+) -> Chart:
+    if wanted.figure == "state":
+        return state_strip(title, at_s, values)
+    is_time = wanted.figure == "lag_s"
+    return line_chart(title, at_s, values, words.seconds if is_time else words.rate, is_time)
 
 
 def _values(series: Sequence[Series]) -> Values:

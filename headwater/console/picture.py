@@ -78,6 +78,11 @@ def headline(pipeline: Pipeline) -> Headline:
     words = [f"{count} {state}" for state, count in _counted(pipeline.views)]
     all_views = plural(len(pipeline.views), "view")
     text = f"{all_views}: {', '.join(words)}." if words else "Somebody has to act."
+    capture = arrow(pipeline, Part.CAPTURE)
+    if capture is not None and capture.state not in GOOD:
+        text = f"Capture: {capture.state}. {text}"
+    if pipeline.advice:
+        text = f"{plural(len(pipeline.advice), 'thing')} to do. {text}"
     return Headline("bad" if pipeline.advice else tone(pipeline.state), text)
 
 

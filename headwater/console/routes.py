@@ -11,7 +11,7 @@ from starlette.responses import Response
 
 from headwater.api.problems import ProblemError
 from headwater.api.shared import Shared
-from headwater.console import pages, past
+from headwater.console import acting, pages, past
 from headwater.console.assets import PREFIX, assets
 from headwater.console.context import Page, handler
 from headwater.console.login import login_routes
@@ -30,6 +30,12 @@ _PAGES: Final[tuple[tuple[str, str, Page], ...]] = (
     ("/console/changes", "changes", pages.changes),
     ("/console/alarms", "alarms", pages.alarms),
     ("/console/alarms/{code}", "alarms", pages.alarm),
+    ("/console/audit", "audit", acting.audit),
+    ("/console/act/{act}", "", acting.form_page),
+)
+_DONE: Final[tuple[tuple[str, Page], ...]] = (
+    ("/console/do/{act}", acting.do),
+    ("/console/jobs/{job}/stop", acting.stop),
 )
 _KEPT: Final = "public, max-age=31536000, immutable"
 
@@ -38,6 +44,9 @@ def console_routes(app: FastAPI, shared: Shared) -> None:
     """Add them."""
     for path, section, page in _PAGES:
         app.add_route(path, _of(handler(shared, section, page)), include_in_schema=False)
+    for path, page in _DONE:
+        route = _of(handler(shared, "", page))
+        app.add_route(path, route, methods=["POST"], include_in_schema=False)
     app.add_route(f"{PREFIX}/{{name}}", _static, include_in_schema=False)
     login_routes(app, shared)
 

@@ -6,9 +6,11 @@ from typing import Any, Final, NamedTuple
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
+from cdc.errors import sentence
 from headwater.api.access.principal import Principal, Role
 from headwater.console import words
 from headwater.console.assets import asset
+from headwater.pipeline.work import Job
 
 _ENVIRONMENT: Final = Environment(
     loader=PackageLoader("headwater.console"),
@@ -31,6 +33,8 @@ _ENVIRONMENT.filters |= {
     "moment": words.moment,
     "since": words.since,
     "code": words.code,
+    "sentence": sentence,
+    "breakable": words.breakable,
 }
 _ENVIRONMENT.globals |= {"asset": asset, "plural": words.plural}
 
@@ -49,6 +53,8 @@ class Frame(NamedTuple):
     alarms: int
     parked_keys: int
     is_part: bool = False
+    job: Job | None = None
+    """What somebody has begun here."""
 
     @property
     def may_act(self) -> bool:

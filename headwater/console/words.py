@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime
 from typing import Final
 
@@ -122,3 +123,8 @@ def code(text: str) -> Markup:
         Markup("<code>{}</code>").format(part) if i % 2 else escape(part)
         for i, part in enumerate(parts)
     )
+
+
+def breakable(name: str) -> Markup:
+    """A name that may be broken behind what joins its words."""
+    return Markup(re.sub(r"([_.-])", r"\1<wbr>", str(escape(name))))

@@ -34,7 +34,8 @@ def of_capture(source: str, report: CaptureReport) -> Iterator[Advice]:
     elif report.state in _CAPTURE_STATES:
         yield advice(_CAPTURE_STATES[report.state], _summary("HW001", {"source": source}))
     first = report.forecast.first
-    if first is not None and first[0] < _NEAR_S and blocked is None:
+    is_lost = blocked is not None and _BLOCKS[blocked.cause] == "HW005"
+    if first is not None and first[0] < _NEAR_S and not is_lost:
         yield advice("HW004", f"{source}: in {first[0] / 60:,.0f} minutes {first[1]}")
 
 

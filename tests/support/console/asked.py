@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass, field, replace
+from http import HTTPStatus
 from typing import Any
 from urllib.parse import urlencode
 
 from fastapi import FastAPI
 
 from cdc.config import Serve
+from headwater.actions.commands import Command
 from headwater.api.access.login import Access
+from headwater.api.access.principal import Role
 from headwater.api.access.sessions import COOKIE
 from headwater.api.guard import Guard
 from headwater.api.problems import ProblemError, answer
@@ -58,6 +61,11 @@ class Source:
 
 
 @dataclass
+class View:
+    sql: str = "select id, total from public.orders"
+
+
+@dataclass
 class Configured:
     views: dict[str, Any]
     source: Source = field(default_factory=Source)
@@ -83,13 +91,53 @@ class Memory:
         return sample.freshness(view)
 
 
+class Jobs:
+    """As ``headwater.api.actions.jobs`` keeps them, without processes: each ends at once, as
+    ``ends`` says."""
+
+    def __init__(self) -> None:
+        self.ends = sample.job()
+        self.begun: list[Command] = []
+        self.refusal: ProblemError | None = None
+
+    async def start(self, who: Any, address: str, command: Command, asks: bool = False) -> Any:
+        del address, asks
+        if who.role != Role.OPERATOR:
+            raise ProblemError(HTTPStatus.FORBIDDEN, "not-operator", f"{who.name} may not act")
+        self.begun.append(command)
+        return self.ends
+
+    async def settled(self, job_id: str, who: Any, seconds: float) -> Any:
+        del job_id, who, seconds
+        if self.refusal:
+            raise self.refusal
+        return self.ends
+
+    async def stop(self, who: Any, address: str, job_id: str) -> Any:
+        del who, address, job_id
+        self.ends = replace(self.ends, status="failed", detail="it was stopped")
+        return self.ends
+
+    def find(self, job_id: str, who: Any) -> Any:
+        del who
+        if job_id != self.ends.id:
+            raise ProblemError(HTTPStatus.NOT_FOUND, "unknown-job", "there is no such job")
+        return self.ends
+
+
+class Audit:
+    def newest(self, limit: int) -> Any:
+        return sample.audit()[:limit]
+
+
 class SharedHere:
     """What pages use of ``headwater.api.shared.Shared``."""
 
     def __init__(self, serve: Serve, figures: Figures) -> None:
-        self.config = Configured({one.view: None for one in figures.picture.views})
+        self.config = Configured({one.view: View() for one in figures.picture.views})
         self.figures, self.tables = figures, Tables()
         self.access, self.memory = Access(serve), Memory()
+        self.jobs, self.audit = Jobs(), Audit()
 
     def principal(self, request: Any) -> Any:
         return self.access.principal(request.headers, request.cookies)
@@ -109,6 +157,7 @@ class Console:
     def __init__(self, figures: Figures | None = None, serve: Serve | None = None) -> None:
         self.figures = figures or Figures()
         shared: Any = SharedHere(serve or Serve(), self.figures)
+        self.jobs: Jobs = shared.jobs
         app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None)
         console_routes(app, shared)
 

@@ -6,8 +6,10 @@ from collections import Counter
 from html.parser import HTMLParser
 from typing import Final
 
+_BREAK: Final = "\0"
+"""Where a long name may be broken."""
 _VOID: Final = frozenset(
-    ("meta", "link", "input", "br", "img", "hr", "path", "circle", "rect", "use")
+    ("meta", "link", "input", "br", "wbr", "img", "hr", "path", "circle", "rect", "use")
 )
 
 
@@ -28,11 +30,14 @@ class Markup(HTMLParser):
         self.problems += [f"<{one}> is not closed" for one in self._open]
         self.problems += [f"id {one} is there twice" for one, n in self._ids.items() if n > 1]
         self.problems += [f"no element has id {one}" for one in self._meant if one not in self._ids]
-        self.text = " ".join(" ".join(self.texts).split())
+        joined = " ".join(self.texts).replace(f" {_BREAK} ", "")
+        self.text = " ".join(joined.split())
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self.tags[tag] += 1
         self._attributes(tag, dict(attrs))
+        if tag == "wbr":
+            self.texts.append(_BREAK)
         if tag not in _VOID:
             self._open.append(tag)
 

@@ -10,7 +10,7 @@ from cdc.lag.states import GOOD, State
 from headwater.console.words import WORST_FIRST
 from headwater.pipeline import pages as p
 from headwater.pipeline.picture import Advice, Arrow, FiringAlarm, Part, Pipeline, ViewLine
-from headwater.pipeline.work import AuditLine, Freshness, History, Series
+from headwater.pipeline.work import AuditLine, Freshness, History, Job, Series
 
 NOW_S: Final = 1_795_864_990.0
 NASTY: Final = "<script>alert('x')</script>\"&'"
@@ -222,6 +222,13 @@ def audit() -> tuple[AuditLine, ...]:
                   {"fresh": True}, "done", "j1", ""),
         AuditLine(NOW_S - 9, NASTY, "viewer", "10.0.0.9", "discard", "open_orders", {},
                   "refused", "", "a viewer may not act"),
+    )  # fmt: skip
+
+
+def job() -> Job:
+    return Job(
+        "j1", "view rebuild", "open_orders", "alice", "running", NOW_S - 20, None,
+        ("reading public.orders", "loading generation 4"), 21_000, 48_000, None, "", "",
     )  # fmt: skip
 
 

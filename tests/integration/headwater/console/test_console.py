@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 from playwright.sync_api import Browser, expect
 
@@ -17,6 +18,7 @@ from tests.support.commands import view_shop
 from tests.support.commands.view_shop import Shop
 from tests.support.console.browser import NARROW, WIDE, Visitor, browser
 from tests.support.serve.served import Served
+from tests.support.servers.forked_command import Child
 from tests.support.servers.lent_jvm import Lender
 
 PASSWORD = "correct horse battery"
@@ -35,6 +37,7 @@ class Open:
     served: Served
     chromium: Browser
     pictures: Path
+    process: Child
 
     @property
     def view(self) -> str:
@@ -63,9 +66,9 @@ def console(
         write_account(users, "users", "alice", hashed, Role.OPERATOR, ("*",))
         write_account(users, "users", "bob", hashed, Role.VIEWER, ())
         served = Served(shop.deployment, settings='users = "users.toml"')
-        with shop.applied(), served.running(), browser() as chromium:
+        with shop.applied(), served.running() as process, browser() as chromium:
             shop.equal("items", view_shop.ITEMS)
-            yield Open(shop, served, chromium, home)
+            yield Open(shop, served, chromium, home, process)
 
 
 @pytest.mark.parametrize(("scheme", "size"), [("light", WIDE), ("dark", NARROW)])
@@ -154,6 +157,31 @@ def test_a_session_that_has_ended_leads_to_the_login_and_back(console: Open) -> 
     visitor.context.close()
 
 
+def test_an_operator_has_a_view_verified_by_keyboard_and_a_viewer_sees_why_he_may_not(
+    console: Open,
+) -> None:
+    visitor, watching = console.visitor(), console.visitor("bob")
+    for one in (visitor, watching):
+        one.page.goto(f"/console/views/{console.view}")
+    expect(watching.page.get_by_role("button", name="Verify")).to_be_disabled()
+    expect(watching.page.get_by_text("Your role is viewer")).to_be_visible()
+    page = visitor.page
+    page.get_by_role("button", name="Verify").press("Enter")
+    page.get_by_role("button", name="Verify", exact=True).focus()
+    assert visitor.faults() == []
+    page.keyboard.press("Enter")
+    job = page.get_by_role("region", name="Action")
+    expect(job).to_contain_text("verify of " + console.view)
+    expect(job).to_contain_text("done")
+    assert visitor.faults() == []
+    page.get_by_role("link", name="Audit").press("Enter")
+    expect(page.get_by_role("row").nth(1)).to_contain_text("verify")
+    assert visitor.faults() == []
+    assert [*visitor.said, *watching.said] == []
+    visitor.context.close()
+    watching.context.close()
+
+
 def test_without_script_the_pages_say_the_same(console: Open) -> None:
     visitor = console.visitor(java_script_enabled=False)
     page = visitor.page
@@ -161,6 +189,32 @@ def test_without_script_the_pages_say_the_same(console: Open) -> None:
     expect(page.get_by_role("link", name=console.view)).to_be_visible()
     page.get_by_role("button", name="Dark").click()
     expect(page.locator("html")).to_have_attribute("data-theme", "dark")
+    page.goto("/console/snapshots")
+    page.get_by_role("button", name="Start a snapshot").click()
+    page.get_by_role("button", name="Start").click()
+    expect(page.get_by_role("alert").last).to_contain_text("A snapshot needs tables or views.")
     page.get_by_role("button", name="Log out").click()
     expect(page.get_by_role("button", name="Log in")).to_be_visible()
+    visitor.context.close()
+
+
+@pytest.mark.exhaustive
+def test_tabs_that_come_and_go_leave_nothing_in_the_server(console: Open) -> None:
+    visitor = console.visitor()
+    paths = ("/", "/console/views", f"/console/views/{console.view}", "/console/source",
+             "/console/changes?table=public.item")  # fmt: skip
+
+    def round_of_tabs() -> Any:
+        tabs = [visitor.tab() for _ in range(20)]
+        for tab, path in zip(tabs, paths * 4, strict=True):
+            tab.goto(path)
+        for tab in tabs[::5]:
+            with tab.expect_response(lambda found: found.status == 200):
+                pass
+        for tab in tabs:
+            tab.close()
+        return psutil.Process(console.process.pid).memory_info().rss
+
+    sizes = [round_of_tabs() for _ in range(12)]
+    assert sizes[-1] < sizes[3] + 30_000_000, sizes
     visitor.context.close()

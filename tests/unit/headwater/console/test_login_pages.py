@@ -15,12 +15,13 @@ from headwater.console.respond import local_path
 from tests.support.console.asked import Console
 
 PASSWORD = "a long password"
+HASHED = hashed_password(PASSWORD)
 
 
 @pytest.fixture
 def console(tmp_path: Path) -> Console:
     users = tmp_path / "users.toml"
-    write_account(users, "users", "alice", hashed_password(PASSWORD), Role.VIEWER, ())
+    write_account(users, "users", "alice", HASHED, Role.VIEWER, ())
     return Console(serve=Serve(users=str(users)))
 
 

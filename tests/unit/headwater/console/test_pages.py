@@ -18,6 +18,7 @@ PATHS = (
     "/", "/status", "/console/source", "/console/topics", "/console/views",
     "/console/views/open_orders", "/console/snapshots", "/console/dead-letters",
     "/console/changes", "/console/changes?table=public.orders", "/console/alarms",
+    "/console/audit", "/console/act/rebuild?view=open_orders", "/?job=j1",
     "/console/alarms/HW011", "/console/charts", "/console/views/open_orders/charts",
 )  # fmt: skip
 

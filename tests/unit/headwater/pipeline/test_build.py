@@ -13,6 +13,7 @@ from cdc.alarms.catalog import ALARMS, BY_CODE
 from cdc.alarms.judge import Held
 from cdc.errors import LogError
 from cdc.lag.states import GOOD, State
+from cdc.lag.wal_forecast import WalForecast
 from headwater.lag.verified import Verified
 from headwater.pipeline import advice
 from headwater.pipeline.build import WORST, no_data, picture, worst
@@ -126,6 +127,25 @@ def test_a_slot_that_is_not_read_says_what_to_do(slot: Any, code: str) -> None:
     assert found.advice[0].code == code
     assert found.arrows[0].state == State.BLOCKED
     assert found.arrows[0].blocked_by
+
+
+@pytest.mark.parametrize(
+    ("slot", "codes"),
+    [
+        (SLOT, ["HW004"]),
+        (SLOT._replace(pid=None), ["HW002", "HW004"]),
+        (SLOT._replace(wal_status="lost"), ["HW005"]),
+    ],
+)
+def test_the_end_of_a_slot_is_foretold_while_nobody_reads_it_too(
+    slot: Any, codes: list[str]
+) -> None:
+    report = look(partition(), slot=slot).report.capture
+    near = replace(report, forecast=WalForecast(slot_loss_s=360.0))
+    found = list(advice.of_capture("s", near))
+    assert [one.code for one in found] == codes
+    if "HW004" in codes:
+        assert found[-1].sentence == "s: in 6 minutes the slot is lost"
 
 
 def test_dead_letters_and_differences_are_told_beside_a_good_state() -> None:
