@@ -12,10 +12,11 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from cdc.columnar.formats.snapshot import RowsEncoder, snapshot_encoder
+from cdc.events.change_encoder import change_encoder, content_headers
 from cdc.events.codes import TRUNCATE, quoted
-from cdc.events.envelope import ChangeEncoder, SourceContext, Transaction, clock
+from cdc.events.envelope import SourceContext, Transaction, clock
 from cdc.events.formats.packing import table_packing
-from cdc.events.records import POSITION_HEADER, schema_record
+from cdc.events.records import POSITION_HEADER, Header, schema_record
 from cdc.kafka.bulk_producer import ANY_PARTITION, BulkProducer
 from cdc.lsn import Position
 from cdc.protocol.relation import Relation
@@ -61,8 +62,7 @@ class SnapshotPublisher:
         self._lsn = lsn
         self._topic = ""
         self._encoder: RowsEncoder | None = None
-        at = Position(lsn, 0).hex().encode()
-        self._headers = None if context.form.has_events else [(POSITION_HEADER, at)]
+        self._headers = self._headers_at(lsn)
         self._timestamp_ms = 0
         self._next_marker = "first"
         self._held: _Held | None = None
@@ -103,7 +103,7 @@ class SnapshotPublisher:
         form = self._context.form
         if TRUNCATE in form.left_out:
             return
-        encoder = ChangeEncoder(relation, self._context)
+        encoder = change_encoder(relation, self._context)
         encoder.begin(Transaction(self._lsn - 1, now_us, None, None))
         value = encoder.value(
             b"null", b"null", quoted(TRUNCATE), self._lsn - 1, _CLEARING_ORDINAL, clock(now_us)
@@ -112,7 +112,15 @@ class SnapshotPublisher:
         if packing is not None:
             value = packing.value(value)
         for partition in range(partitions):
-            self._producer.send(topic, [None], [value], now_us // 1000, partition)
+            headers = self._headers_at(self._lsn - 1)
+            self._producer.send(topic, [None], [value], now_us // 1000, partition, headers)
+
+    def _headers_at(self, lsn: int) -> list[Header] | None:
+        """Of records whose values do not say where they stand."""
+        form = self._context.form
+        if form.has_events:
+            return None
+        return [*content_headers(form), (POSITION_HEADER, Position(lsn, 0).hex().encode())]
 
     def publish(self, block: Block) -> None:
         """Hand rows to the producer, all but the last; waits while the producer has no room."""

@@ -11,7 +11,7 @@ def refuse_unread(form: Form) -> None:
     nothing would tell."""
     if not form.has_events:
         raise ViewError(
-            'views need whole events, and [events] has content = "row"',
+            f'views need whole events, and [events] has content = "{form.content}"',
             "keep the views by a second configuration, with another source.name and slot, or "
             "remove content from [events]",
         )

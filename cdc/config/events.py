@@ -54,7 +54,8 @@ class Events(Section):
     """``debezium``: what a connector of Debezium without settings emits."""
     schemas: bool = False
     content: Content = "event"
-    """``row``: the row alone, as ``ExtractNewRecordState`` makes it of an event."""
+    """``row``: the row alone, as ``ExtractNewRecordState`` makes it of an event; ``cloudevents``:
+    as ``CloudEventsConverter`` does."""
     added: Annotated[str, BeforeValidator(_joined)] = Field(default="", alias="add.fields")
     deletes: Deletes = Field(default="tombstone", alias="delete.tombstone.handling.mode")
     times: Times = Field(default="isostring", alias="time.precision.mode")
@@ -111,7 +112,11 @@ class Events(Section):
     @model_validator(mode="after")
     def _rows_have_what_they_take(self) -> Events:
         given = self.model_fields_set
-        if self.content == "event":
+        if self.content == "cloudevents" and self.format != "json":
+            raise ValueError(
+                'content: "cloudevents" are JSON: remove format and registry, or content'
+            )
+        if self.content != "row":
             for name, alias in (
                 ("added", "add.fields"),
                 ("deletes", "delete.tombstone.handling.mode"),

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from cdc.errors import ProtocolError
+from cdc.events.change_encoder import Encoder, change_encoder, content_headers
 from cdc.events.envelope import SourceContext, Transaction
-from cdc.events.flat.row_encoder import Encoder, change_encoder
 from cdc.events.formats.packing import table_packing
-from cdc.events.records import Header, Record, row_record, schema_record
+from cdc.events.records import Header, Record, row_record, schema_record, truncate_records
 from cdc.events.unpublished_records import Outgoing
 from cdc.protocol.messages import RelationColumn, RelationMessage, Values, filled
 from cdc.protocol.relation import Relation
@@ -26,7 +26,7 @@ class Table:
     many columns rows are sent with; ``places`` are those of the relation among them, None for all:
     the others must not leave the source."""
 
-    __slots__ = ("begun", "encoder", "packing", "places", "relation", "topic", "width")
+    __slots__ = ("begun", "encoder", "headers", "packing", "places", "relation", "topic", "width")
 
     def __init__(
         self, relation: Relation, context: SourceContext, sent: Sequence[RelationColumn]
@@ -35,6 +35,7 @@ class Table:
         self.topic = table_topic(context.name, relation.schema, relation.table)
         self.encoder: Encoder = change_encoder(relation, context)
         self.packing = table_packing(relation, context.name, context.form, context.registry)
+        self.headers = content_headers(context.form)
         self.begun = -1
         self.width = len(relation.columns)
         self.places: list[int] | None = None
@@ -53,11 +54,19 @@ class Table:
         if (packing := self.packing) is not None:
             key = None if key is None else packing.key(key)
             value = None if value is None else packing.value(value)
-        return row_record(key, value, header)
+        record = row_record(key, value, header)
+        if self.headers and value is not None:
+            record["headers"] = [*self.headers, *record.get("headers", ())]
+        return record
 
-    def packed(self, value: bytes) -> bytes:
-        """What a record of this event holds, which is given as JSON."""
-        return value if self.packing is None else self.packing.value(value)
+    def truncates(self, value: bytes, partitions: int) -> Iterator[Record]:
+        """The records of a TRUNCATE, given as JSON."""
+        if self.packing is not None:
+            value = self.packing.value(value)
+        for record in truncate_records(value, partitions):
+            if self.headers:
+                record["headers"] = [*self.headers]
+            yield record
 
     def received(self, values: Values) -> Values:
         """The relation's columns of a row that was sent. Raises ``ProtocolError`` for a row that is

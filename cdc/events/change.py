@@ -31,7 +31,7 @@ from cdc.events.envelope import NEW_KEY_HEADER, OLD_KEY_HEADER, SourceContext, T
 from cdc.events.heartbeat import HEARTBEAT, Heartbeat, heartbeat
 from cdc.events.logical_messages import Messages
 from cdc.events.outbox import Outbox
-from cdc.events.records import Batch, Block, Header, Record, Replay, truncate_records
+from cdc.events.records import Batch, Block, Header, Record, Replay
 from cdc.events.transactions import NO_BLOCK, Ledger
 from cdc.events.transcriber_state import Standing
 from cdc.events.unpublished_records import Outgoing
@@ -279,7 +279,7 @@ class Transcriber:
             tail = table.encoder.tail(b"", self._next(table.relation.name))
             at, closing = self._ordinal, self._closing
             value = table.encoder.value(b"null", b"null", _TRUNCATE, lsn, at, closing, tail)
-            for record in truncate_records(table.packed(value), self._partitions(table.topic)):
+            for record in table.truncates(value, self._partitions(table.topic)):
                 self._put(table.topic, record, len(value))
 
     def _message(self, message: messages.LogicalMessage, lsn: int) -> None:

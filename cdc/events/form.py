@@ -26,7 +26,7 @@ Binaries = Literal["base64", "base64-url-safe", "hex", "bytes"]
 Intervals = Literal["string", "numeric"]
 Hstores = Literal["json", "map"]
 Format = Literal["json", "avro", "json-schema", "protobuf"]
-Content = Literal["event", "row"]
+Content = Literal["event", "row", "cloudevents"]
 Deletes = Literal["drop", "tombstone", "rewrite", "rewrite-with-tombstone"]
 
 
@@ -36,7 +36,8 @@ class Form:
     ``tombstones`` say which events there are, and may change at any time."""
 
     content: Content = "event"
-    """What a value is: the event with both images, or the row alone (``cdc.events.flat``)."""
+    """What a value is: the event with both images, the row alone (``cdc.events.flat``), or the
+    event as CloudEvents have it (``cdc.events.cloud``)."""
     added: str = ""
     """Fields that a row gets beside its columns, as ``add.fields`` names them."""
     deletes: Deletes = "tombstone"
@@ -71,20 +72,26 @@ class Form:
 
     @property
     def has_events(self) -> bool:
-        """Whether values are whole events, which say where they stand."""
+        """Whether values are events as Debezium has them, which say where they stand. Of others a
+        header does."""
         return self.content == "event"
+
+    @property
+    def has_rows(self) -> bool:
+        """Whether values are rows alone."""
+        return self.content == "row"
 
     @property
     def left_out(self) -> frozenset[str]:
         """The operations of which there are no records: a row cannot say that all are gone."""
-        if self.has_events:
+        if not self.has_rows:
             return self.skipped
         return self.skipped | {TRUNCATE} | ({DELETE} if self.deletes == "drop" else frozenset())
 
     @property
     def has_tombstones(self) -> bool:
         """Whether a delete has a tombstone."""
-        if self.has_events:
+        if not self.has_rows:
             return self.tombstones
         return self.deletes in ("tombstone", "rewrite-with-tombstone")
 

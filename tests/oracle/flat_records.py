@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Final, NamedTuple, get_args
 
+from cdc.events.change_encoder import change_encoder
 from cdc.events.envelope import SourceContext, Transaction, clock
-from cdc.events.flat.row_encoder import change_encoder
 from cdc.events.form import DEBEZIUM, OURS, Deletes, Form
 from cdc.protocol.messages import Values
 from cdc.protocol.relation import Column, Relation

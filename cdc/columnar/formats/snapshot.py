@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable
 
 from cdc.columnar.arrays import texts_of
+from cdc.columnar.cloud_snapshot import CloudSnapshotEncoder
 from cdc.columnar.copy_text import copied_columns, copied_rows
 from cdc.columnar.flat_snapshot import FlatSnapshotEncoder
 from cdc.columnar.formats.avro_events import AvroRows
@@ -125,7 +126,7 @@ def _marking(relation: Relation, context: SourceContext) -> Callable[[bytes, str
     return marked
 
 
-RowsEncoder = SnapshotEncoder | PackedSnapshotEncoder | FlatSnapshotEncoder
+RowsEncoder = SnapshotEncoder | PackedSnapshotEncoder | FlatSnapshotEncoder | CloudSnapshotEncoder
 
 
 def snapshot_encoder(
@@ -133,7 +134,9 @@ def snapshot_encoder(
 ) -> RowsEncoder:
     """The encoder of a table's rows, in the form of the source's topics."""
     packing = table_packing(relation, context.name, context.form, context.registry)
-    if not context.form.has_events:
+    if context.form.content == "cloudevents":
+        return CloudSnapshotEncoder(relation, context, lsn, read_us)
+    if context.form.has_rows:
         return FlatSnapshotEncoder(relation, context, lsn, read_us, packing)
     if packing is None:
         return SnapshotEncoder(relation, context, lsn, read_us)

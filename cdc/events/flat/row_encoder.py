@@ -173,13 +173,3 @@ class FlatEncoder:
         found = {f"source.{name}": escaped(value) for name, value in told.items()}
         found["source.sequence"] = b'"[%b,\\"%%(lsn)d\\"]"' % previous
         return found
-
-
-Encoder = ChangeEncoder | FlatEncoder
-
-
-def change_encoder(relation: Relation, context: SourceContext) -> Encoder:
-    """The encoder of a table's changes, by what values are in the source's topics."""
-    if context.form.has_events:
-        return ChangeEncoder(relation, context)
-    return FlatEncoder(relation, context)

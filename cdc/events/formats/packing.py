@@ -110,7 +110,7 @@ class Packing:
 def packed_schema(relation: Relation, source: str, form: Form) -> Schema:
     """Of a table's events. No column is required, outside of the key: so a registry finds each
     version compatible with the one before when columns come or go, whatever is NOT NULL."""
-    if not form.has_events:
+    if form.has_rows:
         return row_schema(relation, source, form, relaxed=True)
     return event_schema(relation, source, form, relaxed=True)
 

@@ -91,7 +91,8 @@ def traced(
     database, ``RetryableError`` when a server cannot be reached."""
     if not config.events.form.has_events:
         raise UsageError(
-            '`headwater trace` reads whole events, and [events] has content = "row"',
+            "`headwater trace` reads whole events, and [events] has content = "
+            f'"{config.events.form.content}"',
             "look for the key with Kafka's own tools: the header position says where a row stands",
         )
     key = row_key(config, table, given)

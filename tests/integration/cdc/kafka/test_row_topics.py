@@ -1,5 +1,5 @@
-"""``content = "row"`` on real servers: each row once, in order, through kills; what cannot read
-such topics says so."""
+"""``content = "row"`` and ``"cloudevents"`` on real servers: each change once, in order, through
+kills; what cannot read such topics says so."""
 
 from __future__ import annotations
 
@@ -108,3 +108,38 @@ def test_rows_equal_the_source_and_what_needs_events_refuses_them(shop: Deployme
         assert "whole events" in " ".join(refused.stderr.split()), command
     shop.extra = ROWS
     assert "were begun with" in " ".join(shop.run("capture").stderr.split())
+
+
+def test_cloud_events_have_each_change_once_in_order_through_kills(shop: Deployment) -> None:
+    shop.extra = 'partitions = 2\n[events]\ncontent = "cloudevents"\n'
+    shop.execute("insert into item select i, 'first ' || i from generate_series(1, 300) i")
+    shop.init()
+    for turn in range(2):
+        with shop.running("capture") as capture:
+            shop.execute(
+                f"insert into item select 1000 * {turn + 1} + i, 'x'"
+                " from generate_series(1, 400) i",
+                "update item set name = name || 'y' where id % 7 = 1",
+                "delete from item where id % 11 = 3",
+                f"update item set id = id + 100000 * {turn + 1} where id % 13 = 5",
+            )
+            if turn:
+                shop.captured(capture)
+            else:
+                capture.kill()
+    found = records(shop)
+    events = [json.loads(one.value) for one in found if one.value is not None]
+    assert len({event["id"] for event in events}) == len(events)
+    newest = {
+        one.key: None if one.value is None else json.loads(one.value)["data"]["after"]
+        for one in found
+    }
+    rows = [row for row in newest.values() if row is not None]
+    assert sorted((one["id"], one["name"]) for one in rows) == source_rows(shop)
+    by_partition: dict[int, list[tuple[bytes, bool]]] = defaultdict(list)
+    for one in found:
+        by_partition[one.partition].append((position(one), one.value is None))
+        assert (dict(one.headers).get("content-type") is None) == (one.value is None)
+    for places in by_partition.values():
+        streamed = [place for place in places if not place[0].endswith(b"00000000")]
+        assert streamed == sorted(set(streamed))

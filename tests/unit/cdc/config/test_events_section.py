@@ -159,6 +159,11 @@ def test_rows_as_values_have_their_settings_by_debeziums_names() -> None:
         ({"content": "row", "add.fields": "op:deleted"}, "names __deleted"),
         ({"content": "row", "tombstones.on.delete": False}, "tombstones.on.delete: without effect"),
         (
+            {"content": "cloudevents", "format": "avro", "registry": {"url": "http://localhost:1"}},
+            '"cloudevents" are JSON',
+        ),
+        ({"content": "cloudevents", "add.fields": "op"}, "add.fields: without effect"),
+        (
             {"content": "row", "format": "protobuf", "registry": {"url": "http://localhost:1"}},
             'content: "row" is not written as Protobuf',
         ),

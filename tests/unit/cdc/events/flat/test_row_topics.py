@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from cdc.capture.duplicate_filter import KafkaReplay, Tail
 from cdc.columnar.feed import ColumnarFeed
+from cdc.columnar.flat_snapshot import FlatSnapshotEncoder
 from cdc.columnar.formats.snapshot import snapshot_encoder
 from cdc.columnar.snapshot import SNAPSHOT_MARKERS
 from cdc.errors import SourceError
@@ -193,6 +194,7 @@ def test_rows_of_a_snapshot_are_those_of_the_stream_by_column_and_one_by_one(
     keys, values = encoder.encode(copied(rows), len(rows))
     singly = [encoder.encode(copied([one]), 1) for one in rows]
     assert list(keys) == [key for (key,), _ in singly]
+    assert isinstance(encoder, FlatSnapshotEncoder)
     one_by_one = encoder._one_by_one(copied(rows), len(rows))
     assert (list(keys), values) == (list(one_by_one[0]), one_by_one[1])
 

@@ -1,0 +1,1 @@
+"""Values that are CloudEvents, as Debezium's ``CloudEventsConverter`` makes them of events."""
