@@ -20,6 +20,8 @@ from headwater.pipeline.picture import Part
 
 _FASTEST_S: Final = 2
 _SLOWEST_S: Final = 3_600
+_SEARCHED: Final = 200_000
+"""Records of Kafka, for the way of a row."""
 
 
 async def overview(asked: Asked) -> Any:
@@ -109,6 +111,21 @@ async def alarm(asked: Asked) -> Any:
         )  # fmt: skip
     firing = [one for one in asked.shared.figures.alarms().firing if one.code == code]
     return asked.page("alarm", alarm=found, firing=firing, expression=expression(found))
+
+
+async def trace(asked: Asked) -> Any:
+    """The way of one row: its last changes, and which views have them."""
+    table, key = asked.query("table"), asked.query("key").strip()
+    if not key:
+        detail = "the key of a row is wanted"
+        raise ProblemError(
+            HTTPStatus.BAD_REQUEST, "wrong-request", detail,
+            "write its value, or COLUMN=VALUE of each column of a longer key",
+        )  # fmt: skip
+    found = await asked.shared.table(table, asked.who)
+    wanted = key.split() if "=" in key else [key]
+    way = await asked.shared.figures.trace(found.label, wanted, None, _SEARCHED)
+    return asked.page("trace", way=way, key=key)
 
 
 async def changes(asked: Asked) -> Any:

@@ -17,6 +17,8 @@ _SPANS: Final = (("60 minutes", FINE_S), ("24 hours", COARSE_S))
 _SHOWN: Final = 2
 """So many views have a chart in the overview, the worst."""
 _SPARKS: Final = 100
+_POINTS: Final = 144
+"""Of a chart: more are not to be told apart."""
 
 
 class _Wanted(NamedTuple):
@@ -59,7 +61,7 @@ def sparks(asked: Asked) -> dict[str, str]:
     views = [one.view for one in asked.shared.figures.picture.views[:_SPARKS]]
     found = asked.shared.memory.history(FINE_S, views)
     return {
-        one.view: spark(_thinned(one.values))
+        one.view: spark(_thinned(one.values, one.name, _each(len(one.values))))
         for one in found.series
         if one.name == "lag_s" and one.view != CAPTURE
     }
@@ -70,13 +72,16 @@ def _whole(past: History) -> History:
     if not past.at_s:
         return past
     step_s, last = past.step_s, round(past.at_s[-1] / past.step_s)
-    numbers = range(last - SPANS[int(step_s)] + 1, last + 1)
+    size = SPANS[int(step_s)]
+    each = _each(size)
+    first = -(-(last - size + 1) // each) * each  # so that points stay what they are
+    numbers = range(first, last + 1)
     places = {round(at / step_s): i for i, at in enumerate(past.at_s)}
-    series = (
-        replace(one, values=tuple(one.values[places[n]] if n in places else None for n in numbers))
-        for one in past.series
-    )
-    return History(step_s, tuple(n * step_s for n in numbers), tuple(series))
+    series = []
+    for one in past.series:
+        values = [one.values[places[n]] if n in places else None for n in numbers]
+        series.append(replace(one, values=tuple(_thinned(values, one.name, each))))
+    return History(step_s * each, tuple(n * step_s for n in numbers[::each]), tuple(series))
 
 
 def _charts(asked: Asked, views: Sequence[str], wanted: Sequence[_Wanted]) -> list[Chart]:
@@ -105,11 +110,23 @@ def _values(series: Sequence[Series]) -> Values:
     return {(one.name, one.view): one.values for one in series}
 
 
-def _thinned(values: Sequence[float | str | None], most: int = 120) -> list[float | str | None]:
-    """The greatest of each few."""
-    each = -(-len(values) // most) or 1
-    thin: list[float | str | None] = []
-    for begun in range(0, len(values), each):
-        known = [one for one in values[begun : begun + each] if isinstance(one, (int, float))]
-        thin.append(max(known, default=None))
-    return thin
+def _each(points: int) -> int:
+    """How many steps are one point of a chart."""
+    return -(-points // _POINTS) or 1
+
+
+def _thinned(
+    values: Sequence[float | str | None], figure: str, each: int
+) -> list[float | str | None]:
+    """Of each few steps the greatest lag, the worst state, the mean of rates."""
+    return [_one(values[i : i + each], figure) for i in range(0, len(values), each)]
+
+
+def _one(values: Sequence[float | str | None], figure: str) -> float | str | None:
+    states = [one for one in values if isinstance(one, str)]
+    if states:
+        return min(states, key=words.rank)
+    known = [one for one in values if isinstance(one, (int, float))]
+    if not known:
+        return None
+    return sum(known) / len(known) if figure == "records_s" else max(known)

@@ -28,6 +28,7 @@ _PAGES: Final[tuple[tuple[str, str, Page], ...]] = (
     ("/console/snapshots", "snapshots", pages.snapshots),
     ("/console/dead-letters", "dead-letters", pages.dead_letters),
     ("/console/changes", "changes", pages.changes),
+    ("/console/trace", "changes", pages.trace),
     ("/console/alarms", "alarms", pages.alarms),
     ("/console/alarms/{code}", "alarms", pages.alarm),
     ("/console/audit", "audit", acting.audit),

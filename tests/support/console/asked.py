@@ -47,6 +47,10 @@ class Figures:
         line = next(one for one in self.picture.views if one.view == name)
         return sample.view(line.state, name)
 
+    async def trace(self, table: str, key: Any, since_s: Any, records: int) -> Any:
+        del since_s, records
+        return sample.trace(table, key)
+
     async def snapshots(self) -> Any:
         return self.shown
 
@@ -69,6 +73,11 @@ class View:
 class Configured:
     views: dict[str, Any]
     source: Source = field(default_factory=Source)
+
+
+@dataclass
+class Table:
+    label: str
 
 
 class Tables:
@@ -138,6 +147,11 @@ class SharedHere:
         self.figures, self.tables = figures, Tables()
         self.access, self.memory = Access(serve), Memory()
         self.jobs, self.audit = Jobs(), Audit()
+
+    async def table(self, name: str, who: Any) -> Any:
+        if not who.may_see(name):
+            raise ProblemError(HTTPStatus.FORBIDDEN, "not-granted", "not granted")
+        return Table(name)
 
     def principal(self, request: Any) -> Any:
         return self.access.principal(request.headers, request.cookies)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
-from typing import Final
+from typing import Any, Final
 
 from cdc.lag.states import GOOD, State
 from headwater.console.words import WORST_FIRST
@@ -230,6 +230,19 @@ def job() -> Job:
         "j1", "view rebuild", "open_orders", "alice", "running", NOW_S - 20, None,
         ("reading public.orders", "loading generation 4"), 21_000, 48_000, None, "", "",
     )  # fmt: skip
+
+
+def trace(table: str, key: Any) -> dict[str, Any]:
+    """As ``headwater trace --json`` prints it."""
+    change = {"offset": 4411, "op": "update", "lsn": "0/3A2F1B8", "ordinal": 1,
+              "committed_s": NOW_S - 9, "captured_s": NOW_S - 8, "sent_s": NOW_S - 7}  # fmt: skip
+    stored = {"key": {"id": "17"}, "present": True, "version_lsn": "0/3A2F1B8", "batch": None}
+    view = {"view": "open_orders", "store": "search", "applied": True, "waits_for": None,
+            "row": stored, "row_not_checked": None}  # fmt: skip
+    late = view | {"view": "stock", "applied": False, "row": None, "waits_for": "dead letters"}
+    searched = {"from": 0, "to": 4412, "all": True}
+    return {"table": table, "key": key, "topic": f"shop.{table}", "partition": 1,
+            "searched": searched, "changes": [change], "views": [view, late]}  # fmt: skip
 
 
 def history(views: Iterable[str] = (), points: int = 700, step_s: float = 5.0) -> History:

@@ -140,6 +140,12 @@ def test_changes_are_shown_as_they_come(console: Open) -> None:
     first = page.locator("#feed tbody tr").first
     expect(first).to_contain_text('"word":"<b>loud</b>"')
     expect(first).to_contain_text("insert")
+    page.get_by_label("Table").select_option("public.item")
+    page.get_by_label("Key").fill("7")
+    page.get_by_role("button", name="Trace the row").click()
+    row = page.get_by_role("region", name="Views that read the table").get_by_role("row")
+    expect(row.filter(has_text=console.view)).to_contain_text("yes")
+    assert visitor.faults() == []
     assert visitor.said == []
     visitor.context.close()
 

@@ -18,7 +18,8 @@ PATHS = (
     "/", "/status", "/console/source", "/console/topics", "/console/views",
     "/console/views/open_orders", "/console/snapshots", "/console/dead-letters",
     "/console/changes", "/console/changes?table=public.orders", "/console/alarms",
-    "/console/audit", "/console/act/rebuild?view=open_orders", "/?job=j1",
+    "/console/trace?table=public.orders&key=17", "/console/audit",
+    "/console/act/rebuild?view=open_orders", "/?job=j1",
     "/console/alarms/HW011", "/console/charts", "/console/views/open_orders/charts",
 )  # fmt: skip
 
@@ -136,6 +137,15 @@ def test_a_server_that_is_away_is_told_where_the_page_would_be() -> None:
 
 def test_what_is_not_there_is_told_as_a_page() -> None:
     assert "known: HW001" in Console().get("/console/alarms/HW999").text.lower().replace("hw", "HW")
+
+
+def test_a_row_is_traced_to_each_view_that_reads_its_table() -> None:
+    console = Console()
+    text = read(console, "/console/trace?table=public.orders&key=17").text
+    assert "Row 17 of public.orders" in text
+    assert "open_orders search yes as of 0/3A2F1B8" in text
+    assert "stock search not yet not checked dead letters" in text
+    assert console.get("/console/trace?table=public.orders&key=").status == 400
 
 
 def test_a_feed_is_of_a_table_that_may_be_seen() -> None:
