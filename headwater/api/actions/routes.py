@@ -13,6 +13,7 @@ from headwater.actions import commands
 from headwater.actions.commands import Command
 from headwater.api.access.principal import Principal, Role
 from headwater.api.actions import bodies
+from headwater.api.actions.conditions import checked_condition, refuse_key_range
 from headwater.api.pipeline.figures import refuse_unknown
 from headwater.api.pipeline.routes import as_json
 from headwater.api.problems import ProblemError
@@ -91,6 +92,10 @@ def _of_snapshots(app: FastAPI, shared: Shared) -> None:
                 refuse_unknown(shared.config, view)
                 named += _tables(shared, view)
             refuse_unseen(who, named)
+            if body.where:
+                body.where = checked_condition(shared.config, body.where)
+            if body.key_range:
+                refuse_key_range(shared.config, named)
         return await _done(shared, request, commands.start_snapshot(**body.model_dump()))
 
     async def resume(

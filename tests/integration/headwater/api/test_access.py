@@ -270,6 +270,29 @@ def test_an_operator_without_a_grant_asks_nothing_about_single_rows(guarded: Gua
     assert HIDDEN not in json.dumps(lines)
 
 
+@pytest.mark.parametrize(
+    ("table", "bound", "kind"),
+    [
+        ("public.item", {"where": "id = (select 1)"}, "wrong-filter"),
+        ("public.item", {"where": "pg_sleep(1) is null"}, "wrong-filter"),
+        ("public.item", {"where": "true) or (true"}, "wrong-filter"),
+        ("public.person", {"where": f"email = '{HIDDEN}'"}, "treated-column"),
+        ("public.person", {"where": f"EMAIL like '{HIDDEN}%'"}, "treated-column"),
+        ("public.person", {"key_range": "1:2"}, "treated-column"),
+        ("PERSON", {"key_range": "1:2"}, "treated-column"),
+        ("public.pers*", {"key_range": "1:2"}, "treated-column"),
+    ],
+)
+def test_a_condition_over_http_does_no_more_than_compare_what_may_be_seen(
+    guarded: Guarded, table: str, bound: dict[str, str], kind: str
+) -> None:
+    headers = {**guarded.cookie("alice"), "Origin": guarded.served.base}
+    body: dict[str, object] = {"tables": [table], **bound}
+    assert posted(guarded, "/snapshots", headers, body)[1] == kind
+    taken = guarded.served.get("/snapshots", guarded.cookie("alice")).document["snapshots"]
+    assert [one["kind"] for one in taken] == ["initial"]
+
+
 def test_guessing_is_slowed_down_and_does_not_lock_others_out(guarded: Guarded) -> None:
     for _ in range(4):
         assert guarded.log_in("alice", "wrong password")[0] == 401
