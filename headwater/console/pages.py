@@ -20,6 +20,8 @@ from headwater.pipeline.picture import Part
 
 _FASTEST_S: Final = 2
 _SLOWEST_S: Final = 3_600
+_LEVELS: Final = ("error", "warning", "ok")
+"""Of findings, what wants somebody first."""
 _SEARCHED: Final = 200_000
 """Records of Kafka, for the way of a row."""
 
@@ -63,7 +65,9 @@ def _failing(asked: Asked) -> Sequence[Check]:
 
 
 async def source(asked: Asked) -> Any:
-    return asked.page("source", page=asked.shared.figures.source())
+    found = asked.shared.figures.source()
+    checks = sorted(found.checks, key=lambda one: _LEVELS.index(one.level))
+    return asked.page("source", page=replace(found, checks=tuple(checks)))
 
 
 async def topics(asked: Asked) -> Any:

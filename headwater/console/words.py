@@ -23,6 +23,7 @@ WORST_FIRST: Final = (
     State.BLOCKED, State.STALLED, State.NO_DATA, State.SOURCE_UNKNOWN, State.FALLING_BACK,
     State.CATCHING_UP, State.FRESH, State.IDLE,
 )  # fmt: skip
+_YEAR_S: Final = 31_536_000.0
 _LEVELS: Final = {
     "critical": "bad",
     "error": "bad",
@@ -63,6 +64,8 @@ def seconds(value: float | None) -> str | Markup:
     """``0.4 s``, ``12 s``, ``7 min``, ``3 h``."""
     if value is None:
         return UNKNOWN
+    if value > _YEAR_S:
+        return "over a year"
     return f"{value:.1f} s" if 0 < value < 10 else age(value)
 
 

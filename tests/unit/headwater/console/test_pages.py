@@ -139,6 +139,11 @@ def test_what_is_not_there_is_told_as_a_page() -> None:
     assert "known: HW001" in Console().get("/console/alarms/HW999").text.lower().replace("hw", "HW")
 
 
+def test_of_findings_what_is_wrong_comes_first() -> None:
+    text = read(Console(), "/console/source").text
+    assert text.index("Rebuild the view.") < text.index("Set it, so that") < text.index("ok source")
+
+
 def test_a_row_is_traced_to_each_view_that_reads_its_table() -> None:
     console = Console()
     text = read(console, "/console/trace?table=public.orders&key=17").text
