@@ -147,10 +147,7 @@ class SchemaRegistry:
     def _refusal(self, name: str, error: RefusedError) -> LogError:
         url, reason = self._client.url, error.reason
         if error.status in _DENIED:
-            return LogError(
-                f"the schema registry at {url} denies access to subject {name}: {reason}",
-                "check username and password of [events.registry], and what they may do",
-            )
+            return self._denied(f"subject {name}", error)
         if error.status == _NOT_FOUND and self._settings.auto_register:
             return self._odd(name)
         if error.status == _NOT_FOUND:
@@ -174,6 +171,12 @@ class SchemaRegistry:
             "fix what it names; then start capture again: nothing was confirmed past this change",
         )
 
+    def _denied(self, what: str, error: RefusedError) -> LogError:
+        return LogError(
+            f"the schema registry at {self._client.url} denies access to {what}: {error.reason}",
+            "check username and password of [events.registry], and what they may do",
+        )
+
     def _latest(self, name: str) -> Any:
         try:
             return self._client.get("subjects", name, "versions", "latest")["version"]
@@ -195,19 +198,34 @@ class SchemaRegistry:
             if (document := self._documents.get(id_)) is None:
                 document = self._documents[id_] = self._asked_document(id_)
         reader = _READERS.get(document.kind)
-        return None if reader is None else reader(document.text)
+        try:
+            return None if reader is None else reader(document.text)
+        except (ValueError, KeyError, TypeError, AttributeError, IndexError, RecursionError):
+            raise LogError(
+                f"schema {id_} of the schema registry at {self._client.url} is not one that "
+                "Headwater can read",
+                "check events.registry.url, and who else writes into these topics",
+            ) from None
 
     def _asked_document(self, id_: int) -> Document:
         try:
             found = self._client.get("schemas", "ids", str(id_))
         except RefusedError as error:
+            if error.status in _DENIED:
+                raise self._denied(f"schema {id_}", error) from None
             raise LogError(
                 f"the schema registry at {self._client.url} has no schema {id_}, which a record "
                 f"in Kafka names: {error.reason}",
                 "check events.registry.url: the registry is another one than the topics were "
                 "filled with, or lost its schemas",
             ) from None
-        return Document(found.get("schemaType", AVRO), found["schema"])
+        try:
+            return Document(str(found.get("schemaType", AVRO)), str(found["schema"]))
+        except (KeyError, TypeError, AttributeError):
+            raise RetryableError(
+                f"{self._client.url} does not answer as a schema registry, for schema {id_}",
+                "check events.registry.url, and what stands in front of the registry",
+            ) from None
 
     def _odd(self, name: str) -> LogError:
         return LogError(

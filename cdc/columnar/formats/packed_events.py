@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import orjson
@@ -44,7 +45,15 @@ class PackedTableEncoder:
 
 
 def _writer(schema: Schema) -> Pack:
-    return protobuf_writer(protobuf_file(schema).message, orjson.loads)
+    return protobuf_writer(protobuf_file(schema).message, _loads)
+
+
+def _loads(text: bytes) -> Any:
+    """Numbers that no double can have are for Python's own parser."""
+    try:
+        return orjson.loads(text)
+    except orjson.JSONDecodeError:
+        return json.loads(text)
 
 
 def _packed(head: bytes, write: Pack, texts: Any) -> Any:

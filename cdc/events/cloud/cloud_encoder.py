@@ -155,6 +155,10 @@ class CloudEncoder:
         if self._is_snapshot:  # all have one position
             self._read += 1
             of = b"row:%b-%d" % (self._token.encode(), self._read)
+        elif (
+            not ordinal
+        ):  # what empties the topics before a snapshot: of each table at one position
+            of = b"table:%b" % text(self._relation.name)[1:-1]
         head = self._relaxed if relaxed else self._data
         return self._parts % {
             b"lsn": lsn,

@@ -53,6 +53,14 @@ def float32(value: float | str) -> bytes:
         return _FLOAT(float("inf") if number > 0 else float("-inf"))
 
 
+def float64(value: float | str) -> bytes:
+    """A decimal may have more digits than any double: it is infinite then."""
+    try:
+        return _DOUBLE(float(value))
+    except OverflowError:
+        return _DOUBLE(float("-inf") if str(value).startswith("-") else float("inf"))
+
+
 def _required(schema: Schema) -> Write:
     if schema.type == "struct":
         return _struct(schema)
@@ -94,7 +102,7 @@ _SIMPLE: Final[dict[str, Write]] = {
     "int32": zigzag,
     "int64": zigzag,
     "float": float32,
-    "double": lambda value: _DOUBLE(float(value)),
+    "double": float64,
     "string": lambda value: octets(value.encode()),
     "bytes": lambda value: octets(a2b_base64(value)),
 }

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple, Protocol
 
-from cdc.errors import LogError
+from cdc.errors import LogError, SourceError
 from cdc.events.flat.row_schema import row_schema
 from cdc.events.form import Form
 from cdc.events.formats.avro_schema import avro_schema
@@ -93,8 +93,15 @@ class Packing:
         self.value_head, self._value = self._of("value", value)
 
     def key(self, text: bytes) -> bytes:
-        """Of a key's JSON."""
-        return self.key_head + self._key(text)
+        """Of a key's JSON. Raises ``SourceError`` for null where the schema has none."""
+        try:
+            return self.key_head + self._key(text)
+        except TypeError:
+            raise SourceError(
+                f"topic {self._topic}: a row has null in a column of its key that is NOT NULL by "
+                "now: its schema has no such key",
+                "run `headwater init --again`: rows from before that change have no key",
+            ) from None
 
     def value(self, text: bytes) -> bytes:
         """Of an event's JSON."""

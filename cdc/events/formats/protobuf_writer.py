@@ -11,10 +11,9 @@ import json
 from binascii import a2b_base64
 from collections.abc import Callable, Iterable
 from functools import lru_cache
-from struct import Struct
 from typing import Any, Final
 
-from cdc.events.formats.avro_writer import float32
+from cdc.events.formats.avro_writer import float32, float64
 from cdc.events.formats.json_values import Loads, json_value
 from cdc.events.formats.protobuf_messages import (
     ARRAY,
@@ -41,16 +40,29 @@ WIRE: Final = {
 }
 """Of scalars; all else has its length in front."""
 _MASK: Final = (1 << 64) - 1
-_DOUBLE: Final = Struct("<d").pack
 _TAG_BITS: Final = 3
 _REMEMBERED, _SHORT = 4096, 32
 """Much of an event stands in others, too: the names in ``source``, the times of a transaction."""
 
 
 def protobuf_writer(message: Message, loads: Loads = json.loads) -> Callable[[bytes], bytes]:
-    """From JSON, which ``loads`` reads, to Protobuf."""
+    """From JSON, which ``loads`` reads, to Protobuf. What that gives raises ``TypeError`` for null
+    in a field that would take it for its default."""
     write = _message(message)
-    return lambda text: write(json_value(text, loads))
+    required = [
+        field.original
+        for field in message.fields
+        if field.type in _SCALARS and not field.optional and not field.repeated
+    ]
+
+    def written(text: bytes) -> bytes:
+        value = json_value(text, loads)
+        for name in required:
+            if value[name] is None:
+                raise TypeError(f"{name} is required, and null")
+        return write(value)
+
+    return written
 
 
 def _message(message: Message) -> Write:
@@ -131,7 +143,7 @@ _SCALARS: Final[dict[str, Write]] = {
     "int64": _number,
     "uint32": _number,
     "float": float32,
-    "double": lambda value: _DOUBLE(float(value)),
+    "double": float64,
     "string": _text,
     "bytes": lambda value: octets(a2b_base64(value)),
 }

@@ -59,6 +59,8 @@ class Guard(NamedTuple):
     longest: int | None = None
     is_null: bool = False
     """Whether what is not held becomes null."""
+    keeps: Holds | None = None
+    """Outside of keys, if it is not ``holds``."""
 
 
 def guard_of(column: Column, form: Form) -> Guard | None:
@@ -81,7 +83,7 @@ def guarded_key(relation: Relation, name: str, guard: Guard, encode: Encoder) ->
             raise InexactKeyError(
                 f"{relation.name}: the key column {name} has a value that a key cannot hold: "
                 f"{guard.loses}, so that rows would share a key",
-                f"{guard.instead}, or change the row in the source and run `headwater init "
+                f"{guard.instead}, or change the row in the source; then run `headwater init "
                 "--again` (docs/event-modes.md, Keys)",
             )
         return encode(text)
@@ -95,7 +97,7 @@ def noted(relation: Relation, column: Column, form: Form, unheld: Unheld | None)
     guard = None if column.name in relation.key else guard_of(column, form)
     if unheld is None or guard is None or not guard.is_null:
         return None
-    table, name, holds = relation.name, column.name, guard.holds
+    table, name, holds = relation.name, column.name, guard.keeps or guard.holds
 
     def note(values: Iterable[bytes]) -> None:
         if lost := sum(not holds(text) for text in values):
@@ -119,7 +121,8 @@ def _guard(type: TypeInfo, typmod: int, form: Form) -> Guard | None:
             return Guard(_is_of_days, loses, 'set interval.handling.mode = "string"')
         case "timetz":
             loses = "a time with time zone is written in UTC, without its zone"
-            return Guard(lambda text: text[-3:] == b"+00", loses, "use another column type")
+            instead = "use another column type, put the table into source.exclude"
+            return Guard(lambda text: text[-3:] == b"+00", loses, instead)
     return None
 
 
@@ -128,7 +131,8 @@ def _of_array(type: TypeInfo, element: TypeInfo, typmod: int, form: Form) -> Gua
     if of_element is None and not form.schemas:
         return None
     dimensions = "an array of a schema has no dimensions"
-    within = Guard(lambda _: True, dimensions, "set schemas = false")
+    instead = "use another column type" if form.registered else "set schemas = false"
+    within = Guard(lambda _: True, dimensions, instead)
     if of_element is not None:
         within = of_element
 
@@ -139,19 +143,21 @@ def _of_array(type: TypeInfo, element: TypeInfo, typmod: int, form: Form) -> Gua
 
     read = array_encoder(type.name, each, type.delimiter.encode())
 
-    def holds(text: bytes) -> bool:
-        if form.schemas and (text[:1] == b"[" or text[:2] == b"{{"):
-            return False
+    def keeps(text: bytes) -> bool:
         try:
             read(text)
         except _InexactError:
             return False
         return True
 
+    def holds(text: bytes) -> bool:
+        has_bounds = text[:1] == b"[" or text[:2] == b"{{"
+        return not (form.schemas and has_bounds) and keeps(text)
+
     loses = within.loses
     if form.schemas and of_element is not None:
         loses += f", and {dimensions}"
-    return Guard(holds, loses, within.instead, is_null=within.is_null)
+    return Guard(holds, loses, within.instead, is_null=within.is_null, keeps=keeps)
 
 
 class _InexactError(Exception):
@@ -202,7 +208,8 @@ def _of_moment(base: str, typmod: int, form: Form) -> Guard | None:
     def fits(text: bytes) -> bool:
         if unit.per_s == _MICROSECONDS and text[4:5] == b"-":
             return True
-        return encode(text) != b"null"
+        found = encode(text)
+        return found != b"null" and (found not in _EDGES or text in _INFINITE)
 
     return Guard(fits, loses, instead, is_null=True)
 

@@ -60,12 +60,11 @@ _BLOCK: Final = struct(
 
 
 def key_schema(relation: Relation, source: str, form: Form) -> Schema:
-    """Of a table's keys, in the order of the key."""
+    """Of a table's keys, in the order of the key. Fields have no numbers of columns: a key's bytes
+    choose its partition, and are the same when its column is replaced by one of the same name."""
     columns = {column.name: column for column in relation.columns}
     fields = tuple((name, column_schema(columns[name], form)) for name in relation.key)
-    numbers = column_numbers([columns[name] for name in relation.key])
-    name = f"{_topic(relation, source)}.Key"
-    return Schema("struct", name=name, fields=fields, numbers=numbers)
+    return Schema("struct", name=f"{_topic(relation, source)}.Key", fields=fields)
 
 
 def event_schema(relation: Relation, source: str, form: Form, *, relaxed: bool = False) -> Schema:

@@ -12,15 +12,18 @@ import pytest
 from hypothesis import given as drawn
 from hypothesis import strategies as st
 
+from cdc.errors import SourceError
+from cdc.events.form import OURS
 from cdc.events.formats.framing import framed
 from cdc.events.formats.json_values import json_value
+from cdc.events.formats.packing import NoIds, Packing
 from cdc.events.formats.protobuf_messages import Message, protobuf_file
 from cdc.events.formats.protobuf_reader import protobuf_reader
 from cdc.events.formats.protobuf_text import file_text, parsed_file
 from cdc.events.formats.protobuf_types import TYPES
 from cdc.events.formats.protobuf_writer import protobuf_writer
 from cdc.events.schemas.column_numbers import FIRST_BY_NAME
-from cdc.events.schemas.event_schemas import event_schema
+from cdc.events.schemas.event_schemas import event_schema, key_schema
 from cdc.events.schemas.schema import BYTES, DOUBLE, INT32, INT64, STRING, Schema, struct
 from cdc.protocol.relation import Column, Relation, TypeInfo
 from tests.oracle.avro_records import FORMS, Given, given
@@ -29,6 +32,7 @@ from tests.oracle.record_protobuf import RECORDED
 RECORDS: dict[str, dict[str, Any]] = json.loads(RECORDED.read_text(encoding="utf-8"))
 TEXT = TypeInfo(25, "pg_catalog", "text", "base", "text")
 INDEX = b"\0"
+KEY = struct("s.t.Key", id=INT32)
 
 
 @pytest.mark.parametrize("one", given(), ids=lambda one: one.name)
@@ -145,6 +149,28 @@ def test_a_column_keeps_its_number_while_others_come_go_and_are_renamed() -> Non
     assert (numbers(dropped), dropped.reserved) == ({"id": 1, "b": 3, "c": 4}, (2,))
     renamed = table(("id", 1), ("z", 3), ("c", 4))
     assert numbers(renamed)["z"] == 3
+
+
+@pytest.mark.parametrize("attnum", [1, 7, None])
+def test_a_keys_bytes_are_the_same_whatever_number_its_column_has(attnum: int | None) -> None:
+    """They choose its partition: integer keys are replaced by bigint ones under a new number."""
+    columns = tuple(
+        Column(name, TEXT, -1, True, nullable=False, attnum=at)
+        for name, at in (("b", attnum), ("a", 2))
+    )
+    relation = Relation(1, "public", "t", "d", columns, ("b", "a"))
+    form = replace(FORMS["ours"], format="protobuf")
+    _, made = written(key_schema(relation, "s", form), {"b": "x", "a": "y"})
+    assert made.hex() == "0a0178120179"
+
+
+def test_null_is_not_taken_for_the_default_of_a_required_field() -> None:
+    """Rows from before SET NOT NULL: they would share a key with the row whose key is 0."""
+    for form in ("avro", "protobuf"):
+        packing = Packing("s.t", replace(OURS, format=form), NoIds(), KEY, struct("s.t.Value"))
+        assert packing.key(b'{"id":0}')
+        with pytest.raises(SourceError, match="null in a column of its key"):
+            packing.key(b'{"id":null}')
 
 
 def test_columns_whose_attnums_are_not_certain_have_numbers_that_no_other_column_has() -> None:

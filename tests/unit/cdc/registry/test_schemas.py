@@ -120,6 +120,28 @@ def test_without_auto_register_a_schema_is_looked_up(server: Server) -> None:
     assert id_of(asked) == 9
 
 
+@pytest.mark.parametrize(
+    ("answer", "kind", "said"),
+    [
+        ((200, {"message": "busy"}), RetryableError, "does not answer as a schema registry"),
+        ((200, ["busy"]), RetryableError, "does not answer as a schema registry"),
+        ((200, {"schema": "{"}), LogError, "schema 7 .* is not one that Headwater can read"),
+        ((200, {"schema": '{"type": "odd"}'}), LogError, "is not one that Headwater can read"),
+        ((200, {"schema": "message", "schemaType": "PROTOBUF"}), LogError, "can read"),
+        ((401, {"message": "who?"}), LogError, "denies access to schema 7: who"),
+        ((404, {"message": "none"}), LogError, "has no schema 7, which a record"),
+    ],
+)
+def test_a_record_whose_schema_cannot_be_had_is_never_taken_for_a_bad_one(
+    server: Server, answer: Answer, kind: type[Exception], said: str
+) -> None:
+    """A view would put it among its dead letters."""
+    server.answers["GET /schemas/ids/7"] = answer
+    reader = FormReader(replace(OURS, format="avro"), dict, registry(server))
+    with pytest.raises(kind, match=said):
+        reader.raw("s.public.t", [(framed(7) + b"\2", framed(7) + b"\2", 0)])
+
+
 @pytest.mark.parametrize("status", [408, 429, 500, 503])
 def test_a_registry_that_cannot_is_asked_again(server: Server, status: int) -> None:
     server.answers[REGISTER] = status, {"message": "no\nleader"}

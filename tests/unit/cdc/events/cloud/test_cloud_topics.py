@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from cdc.capture.duplicate_filter import KafkaReplay, Tail
 from cdc.columnar.formats.snapshot import snapshot_encoder
 from cdc.columnar.snapshot import SNAPSHOT_MARKERS
-from cdc.events.envelope import SourceContext
+from cdc.events.change_encoder import change_encoder
+from cdc.events.envelope import SourceContext, Transaction
 from cdc.events.form import DEBEZIUM, OURS, Form
 from cdc.kafka.partition_ends import scan
 from tests.support.events.random_frames import relation, streams
@@ -86,6 +87,18 @@ def test_after_a_crash_each_partition_gets_what_it_lacks_and_nothing_twice(
     again = streamed(form, *stream, KafkaReplay(0, tails, counts))
     for place, records in whole.items():
         assert kept[place] + again.get(place, []) == records
+
+
+def test_what_empties_two_topics_before_a_snapshot_has_two_ids() -> None:
+    """All of it stands at one position, in no transaction."""
+    context, ids = SourceContext("1", "s", "db", CLOUD), set()
+    for name in ("a", 'b"'):
+        shape = replace(relation(1, ["text"]), table=name)
+        encoder = change_encoder(shape, context)
+        encoder.begin(Transaction(799, NOW_US, None, None))
+        value = encoder.value(b"null", b"null", b'"t"', 799, 0, b"")
+        ids.add(json.loads(value)["id"])
+    assert len(ids) == 2
 
 
 def test_rows_of_a_snapshot_have_ids_of_their_own_whoever_reads_them() -> None:

@@ -16,7 +16,7 @@ from cdc.errors import SourceError
 from cdc.events.change import Transcriber
 from cdc.events.envelope import SourceContext
 from cdc.events.form import DEBEZIUM, OURS, Form
-from cdc.events.keys.exactness import guard_of, key_guards
+from cdc.events.keys.exactness import guard_of, key_guards, noted
 from cdc.events.rows import RowEncoder
 from cdc.protocol.messages import RelationMessage
 from cdc.protocol.relation import Column, Relation, TypeInfo
@@ -164,6 +164,25 @@ def test_a_key_that_does_not_hold_its_value_stops_every_path(
             continue
         with pytest.raises(SourceError, match=r"public\.t: the key column k .*rows would share"):
             WAYS[way](relation, form, [held[0], bad])
+
+
+@pytest.mark.parametrize("form", [PRECISE, replace(PRECISE, schemas=True)])
+def test_outside_of_keys_what_became_null_is_counted_and_nothing_else(form: Form) -> None:
+    """An array of a schema loses its dimensions, which is no null."""
+    told: list[int] = []
+    table = replace(shape(array("numeric"), -1), key=())
+    note = noted(table, table.columns[1], form, lambda _t, _c, count: told.append(count))
+    assert note is not None
+    note([b"{{1,2},{3,4}}", b"{1,NaN}", b"{1}", b"[0:1]={1,2}"])
+    assert told == [1]
+
+
+def test_the_last_moment_of_64_bits_is_no_infinity() -> None:
+    guard = guard_of(Column("k", base("timestamp"), -1, True), MICROS)
+    assert guard is not None
+    assert not guard.holds(b"294247-01-10 04:00:54.775807")
+    assert guard.holds(b"infinity")
+    assert guard.holds(b"294247-01-10 04:00:54.775806")
 
 
 def test_the_error_says_where_and_what_to_do() -> None:
