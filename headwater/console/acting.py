@@ -10,7 +10,7 @@ from cdc.errors import HeadwaterError
 from headwater.api.access.principal import Role
 from headwater.api.actions.routes import refuse_unseen
 from headwater.api.pipeline.figures import refuse_unknown
-from headwater.api.problems import ProblemError, problem_of
+from headwater.api.problems import ProblemError, problem_of, unavailable
 from headwater.console.acts import ACTS, Act, Form, command_of
 from headwater.console.context import Asked
 from headwater.console.respond import form_of, local_path, see
@@ -57,7 +57,12 @@ async def audit(asked: Asked) -> Any:
         raise ProblemError(
             HTTPStatus.FORBIDDEN, "not-operator", "who did what is shown to operators"
         )
-    return asked.page("audit", lines=asked.shared.audit.newest(_LINES))
+    try:
+        lines = asked.shared.audit.newest(_LINES)
+    except OSError as error:
+        detail = f"the audit log cannot be read: {error.strerror}"
+        raise unavailable("audit-not-read", detail) from None
+    return asked.page("audit", lines=lines)
 
 
 def with_job(path: str, job_id: str) -> str:
@@ -71,6 +76,8 @@ def _shown(asked: Asked, act: Act, form: Form, problem: ProblemError | None = No
     given = {name: form[name] for name in ("view", "number", "key") if form.get(name)}
     back = local_path(form.get("back", "/"))
     status = problem.status if problem else HTTPStatus.OK
+    if problem:  # the form stays, with its refusal and what was typed
+        asked.refreshed_by(f"/console/act/{act.name}?{urlencode({**given, 'back': back})}")
     return asked.page("act", status, act=act, form=form, given=given, back=back, problem=problem)
 
 

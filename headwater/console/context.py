@@ -27,6 +27,11 @@ class Asked:
         self.shared, self.request, self.who = shared, request, who
         self.frame = frame_of(shared, request, section, who)
 
+    def refreshed_by(self, path: str) -> None:
+        """What the page asks for again every few seconds, "" for nothing."""
+        is_again = bool(path)
+        self.frame = self.frame._replace(path=path or self.frame.path, is_refreshed=is_again)
+
     def query(self, name: str) -> str:
         return str(self.request.query_params.get(name, ""))
 
@@ -43,6 +48,7 @@ def frame_of(shared: Shared, request: Any, section: str, who: Principal | None) 
         source=shared.config.source.name,
         section=section,
         path=request.url.path + query if request.method == "GET" else "/",
+        is_refreshed=request.method == "GET",
         who=who,
         has_login=not shared.access.users.is_open_server,
         theme=theme if theme in THEMES else "",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from http import HTTPStatus
@@ -41,8 +42,10 @@ async def overview(asked: Asked) -> Any:
 async def status(asked: Asked) -> Any:
     """One page without script, for curl and telephones."""
     pipeline = asked.shared.figures.picture
-    refresh = asked.query("refresh")
-    seconds = int(refresh) if refresh.isdecimal() else 0
+    try:
+        seconds = max(0, int(asked.query("refresh")))
+    except ValueError:
+        seconds = 0
     return asked.page(
         "status",
         pipeline=pipeline,
@@ -94,16 +97,15 @@ async def snapshots(asked: Asked) -> Any:
 
 
 async def dead_letters(asked: Asked) -> Any:
-    found, view = await asked.shared.figures.dead_letters(asked.who), asked.query("view")
-    if view:
-        shown = tuple(one for one in found.letters if one.view == view)
-        is_cut = found.keys > len(found.letters)
-        found = replace(found, letters=shown, keys=found.keys if is_cut else len(shown))
+    view = asked.query("view")
+    found = await asked.shared.figures.dead_letters(asked.who, view)
     return asked.page("dead_letters", page=found, view=view)
 
 
 async def alarms(asked: Asked) -> Any:
-    return asked.page("alarms", page=asked.shared.figures.alarms(), catalog=ALARMS)
+    figures = asked.shared.figures
+    problem = figures.picture.problem
+    return asked.page("alarms", page=figures.alarms(), catalog=ALARMS, problem=problem)
 
 
 async def alarm(asked: Asked) -> Any:
@@ -113,12 +115,22 @@ async def alarm(asked: Asked) -> Any:
             HTTPStatus.NOT_FOUND, "unknown-alarm", "there is no such alarm",
             f"known: {', '.join(BY_CODE)}",
         )  # fmt: skip
-    firing = [one for one in asked.shared.figures.alarms().firing if one.code == code]
-    return asked.page("alarm", alarm=found, firing=firing, expression=expression(found))
+    figures = asked.shared.figures
+    judged = figures.alarms()
+    return asked.page(
+        "alarm",
+        alarm=found,
+        firing=[one for one in judged.firing if one.code == code],
+        judged_at_s=judged.judged_at_s,
+        problem=figures.picture.problem,
+        expression=expression(found),
+    )
 
 
 async def trace(asked: Asked) -> Any:
-    """The way of one row: its last changes, and which views have them."""
+    """The way of one row: its last changes, and which views have them. It reads much of Kafka, and
+    is traced once."""
+    asked.refreshed_by("")
     table, key = asked.query("table"), asked.query("key").strip()
     if not key:
         detail = "the key of a row is wanted"
@@ -127,9 +139,23 @@ async def trace(asked: Asked) -> Any:
             "write its value, or COLUMN=VALUE of each column of a longer key",
         )  # fmt: skip
     found = await asked.shared.table(table, asked.who)
-    wanted = key.split() if "=" in key else [key]
+    wanted = key_parts(key, found.relation.key)
     way = await asked.shared.figures.trace(found.label, wanted, None, _SEARCHED)
     return asked.page("trace", way=way, key=key)
+
+
+def key_parts(text: str, columns: Sequence[str]) -> list[str]:
+    """``COLUMN=VALUE`` of each column of a key, where these are named, else one value, whatever is
+    in it. Pure."""
+    names = "|".join(map(re.escape, columns))
+    begins: dict[str, int] = {}
+    for one in re.finditer(rf"(?:^|(?<=\s))({names})=", text) if names else ():
+        begins.setdefault(one[1], one.start())
+    places = sorted(begins.values())
+    if not places or places[0] > 0:
+        return [text]
+    ends = [*places[1:], len(text)]
+    return [text[begin:end].strip() for begin, end in zip(places, ends, strict=True)]
 
 
 async def changes(asked: Asked) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from http import HTTPStatus
 from typing import Any, Final
 from urllib.parse import parse_qsl, quote, urlsplit
@@ -37,8 +38,9 @@ def to_login(request: Any) -> Any:
     """And back afterwards. A part of a page cannot be redirected: the script is told to go."""
     back = local_path(_path(request))
     if is_part(request):
-        if shown := urlsplit(request.headers.get("hx-current-url", "")).path:
-            back = local_path(shown)
+        with suppress(ValueError):
+            if shown := urlsplit(request.headers.get("hx-current-url", "")).path:
+                back = local_path(shown)
         return HTMLResponse(
             "", HTTPStatus.UNAUTHORIZED, headers={"HX-Redirect": f"{LOGIN}?back={quote(back)}"}
         )
@@ -51,7 +53,10 @@ def is_part(request: Any) -> bool:
 
 def local_path(text: str) -> str:
     """A path of this server, or the overview: nobody is led elsewhere."""
-    parts = urlsplit(text)
+    try:
+        parts = urlsplit(text)
+    except ValueError:  # as of an address that is none
+        return "/"
     if parts.scheme or parts.netloc or not text.startswith("/") or text.startswith(("//", "/\\")):
         return "/"
     return text

@@ -40,12 +40,14 @@ _ENVIRONMENT.globals |= {"asset": asset, "plural": words.plural}
 
 
 class Frame(NamedTuple):
-    """What stands around every page. ``path`` is the page's own, with its query: it is asked for
-    again every few seconds. ``is_part``: only what changes is wanted."""
+    """What stands around every page. ``path`` is the page's own, with its query: while the page is
+    shown it is asked for again every few seconds, if ``is_refreshed``. ``is_part``: only what
+    changes is wanted."""
 
     source: str
     section: str
     path: str
+    is_refreshed: bool
     who: Principal | None
     has_login: bool
     theme: str

@@ -91,11 +91,12 @@ class Figures:
     async def snapshots(self) -> SnapshotsPage:
         return await self._snapshots.get()
 
-    async def dead_letters(self, who: Principal) -> DeadLettersPage:
-        """As ``who`` may see them."""
-        at_s, letters, problems = await self._letters.get()
-        shown = tuple(_as_seen(one, who) for one in letters[:MOST_LETTERS])
-        return DeadLettersPage(at_s, len(letters), MOST_LETTERS, shown, problems)
+    async def dead_letters(self, who: Principal, view: str = "") -> DeadLettersPage:
+        """As ``who`` may see them; of one view alone, if one is named. Raises ``ProblemError`` for
+        one that is not declared."""
+        if view:
+            refuse_unknown(self._config, view)
+        return letters_page(*await self._letters.get(), who, view)
 
     def alarms(self) -> AlarmsPage:
         return AlarmsPage(self._watching.judged_s, self.picture.alarms)
@@ -135,6 +136,19 @@ def refuse_unknown(config: Config, view: str) -> None:
         raise ProblemError(
             HTTPStatus.NOT_FOUND, "unknown-view", "no such view is declared", f"known: {known}"
         )
+
+
+def letters_page(
+    at_s: float,
+    letters: Sequence[DeadLetterLine],
+    problems: tuple[str, ...],
+    who: Principal,
+    view: str = "",
+) -> DeadLettersPage:
+    """Of those that are meant the first, as ``who`` may see them. Pure."""
+    meant = [one for one in letters if not view or one.view == view]
+    shown = tuple(_as_seen(one, who) for one in meant[:MOST_LETTERS])
+    return DeadLettersPage(at_s, len(meant), MOST_LETTERS, shown, problems)
 
 
 def _as_seen(one: DeadLetterLine, who: Principal) -> DeadLetterLine:

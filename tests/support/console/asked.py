@@ -18,6 +18,7 @@ from headwater.api.access.sessions import COOKIE
 from headwater.api.guard import Guard
 from headwater.api.problems import ProblemError, answer
 from headwater.console.routes import console_routes
+from headwater.pipeline.pages import AlarmsPage
 from headwater.pipeline.picture import Pipeline
 from tests.support.console import sample
 
@@ -30,13 +31,15 @@ class Figures:
         self.letters = sample.dead_letters()
         self.shown = sample.snapshots()
         self.found_topics = sample.topics()
+        self.found_source = sample.source()
+        self.found_view: Any = None
         self.failing: Exception | None = None
 
     def source(self) -> Any:
-        return sample.source()
+        return self.found_source
 
     def alarms(self) -> Any:
-        return sample.alarms()
+        return AlarmsPage(sample.NOW_S, self.picture.alarms)
 
     async def topics(self) -> Any:
         if self.failing:
@@ -45,7 +48,7 @@ class Figures:
 
     async def view(self, name: str) -> Any:
         line = next(one for one in self.picture.views if one.view == name)
-        return sample.view(line.state, name)
+        return self.found_view or sample.view(line.state, name)
 
     async def trace(self, table: str, key: Any, since_s: Any, records: int) -> Any:
         del since_s, records
@@ -54,8 +57,8 @@ class Figures:
     async def snapshots(self) -> Any:
         return self.shown
 
-    async def dead_letters(self, who: Any) -> Any:
-        del who
+    async def dead_letters(self, who: Any, view: str = "") -> Any:
+        del who, view
         return self.letters
 
 
@@ -76,8 +79,14 @@ class Configured:
 
 
 @dataclass
+class Relation:
+    key: tuple[str, ...] = ("id",)
+
+
+@dataclass
 class Table:
     label: str
+    relation: Relation = field(default_factory=Relation)
 
 
 class Tables:
@@ -135,7 +144,12 @@ class Jobs:
 
 
 class Audit:
+    def __init__(self) -> None:
+        self.failing: Exception | None = None
+
     def newest(self, limit: int) -> Any:
+        if self.failing:
+            raise self.failing
         return sample.audit()[:limit]
 
 
@@ -172,6 +186,7 @@ class Console:
         self.figures = figures or Figures()
         shared: Any = SharedHere(serve or Serve(), self.figures)
         self.jobs: Jobs = shared.jobs
+        self.audit: Audit = shared.audit
         app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None)
         console_routes(app, shared)
 

@@ -148,7 +148,11 @@ def test_a_refusal_is_told_on_the_form_with_what_was_typed(tmp_path: Path) -> No
     assert found.problems == []
     assert "No retired generation is kept. Rebuild the view." in found.text
     assert 'value="41"' in refused.text
-    assert console.post("/console/do/nothing").status == 404
+    again = "/console/act/rollback?view=open_orders&amp;back=%2F"
+    assert f'data-hx-get="{again}"' in refused.text  # another page would take its place
+    unknown = console.post("/console/do/nothing")
+    assert unknown.status == 404
+    assert "data-hx-get" not in unknown.text
     assert console.post("/console/do/rebuild", view="nowhere").status == 404
 
 

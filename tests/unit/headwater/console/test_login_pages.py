@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from urllib.parse import quote
 
 import pytest
 
@@ -58,6 +59,9 @@ def test_a_session_ends_with_logging_out_and_a_part_leads_to_the_login(console: 
     part = console.part("/console/source")
     assert part.status == 401
     assert part.headers["hx-redirect"] == "/console/login?back=/console/source"
+    shown = {"hx-request": "true", "hx-current-url": "http://["}
+    part = console.get("/console/source", **shown)
+    assert part.headers["hx-redirect"] == "/console/login?back=/console/source"
 
 
 def test_a_page_of_another_site_logs_nobody_in(console: Console) -> None:
@@ -66,10 +70,12 @@ def test_a_page_of_another_site_logs_nobody_in(console: Console) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["//evil.example", "https://evil.example/", "/\\evil.example", "javascript:x", ""]
+    "text",
+    ["//evil.example", "https://evil.example/", "/\\evil.example", "javascript:x", "", "//["],
 )
 def test_nobody_is_led_to_another_site(console: Console, text: str) -> None:
     assert local_path(text) == "/"
+    assert console.get(f"/console/login?back={quote(text)}").status == 200
     back = console.post("/console/login", user="alice", password=PASSWORD, back=text)
     assert back.headers["location"] == "/"
 

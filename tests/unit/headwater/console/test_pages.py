@@ -4,11 +4,13 @@ names may be."""
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from cdc.errors import RetryableError
 from cdc.lag.states import State
+from headwater.console.pages import key_parts
 from headwater.console.respond import POLICY
 from tests.support.console import sample
 from tests.support.console.asked import Console, Figures
@@ -118,12 +120,104 @@ def test_status_comes_anew_only_when_that_is_asked_for() -> None:
     assert "refresh" not in Console().get("/status").text.partition("<body>")[0]
     assert 'content="10"' in Console().get("/status?refresh=10").text
     assert 'content="2"' in Console().get("/status?refresh=0001").text
+    for text in ("9" * 5_000, "-7", "x"):
+        assert "http-equiv" not in Console().get(f"/status?refresh={text}").text
 
 
 def test_values_that_somebody_may_not_see_are_not_there() -> None:
     text = read(Console(), "/console/dead-letters").text
     assert '{"id": 17}' in text
     assert "whose rows you may not see" in text
+
+
+def test_nothing_is_said_to_be_well_because_nobody_could_ask() -> None:
+    figures = Figures(replace(sample.unknown(), alarms=()))
+    away = "the state database is not running"
+    figures.letters = replace(figures.letters, letters=(), keys=0, problems=(away,))
+    console = Console(figures)
+    letters = read(console, "/console/dead-letters").text
+    assert away in letters
+    assert "how many keys wait is not known" in letters
+    assert "Nothing waits" not in letters
+    figures.letters = replace(sample.dead_letters(), problems=(away,))
+    assert (
+        "at least 612 keys wait, others are not known"
+        in read(console, "/console/dead-letters").text
+    )
+    for path in ("/console/alarms", "/console/alarms/HW011"):
+        text = read(console, path).text
+        assert "not all can be judged: PostgreSQL at 127.0.0.1:5432 does not answer" in text
+        assert "No alarm fires." not in text
+        assert "It does not fire now." not in text
+    figures.found_view = replace(
+        sample.view(State.NO_DATA), generations=(), applied=None, problems=(away,)
+    )
+    figures.found_view = replace(
+        figures.found_view, line=replace(figures.found_view.line, verified_at_s=None)
+    )
+    view = read(console, "/console/views/open_orders").text
+    assert "Never" not in view
+    assert "Not known: they could not be read." in view
+    console.audit.failing = PermissionError(13, "Permission denied")
+    assert console.get("/console/audit").status == 503
+
+
+def test_what_waits_for_nothing_and_what_fires_not_are_told() -> None:
+    figures = Figures(sample.well())
+    figures.letters = replace(figures.letters, letters=(), keys=0)
+    console = Console(figures)
+    assert "Nothing waits: every record was applied." in read(console, "/console/dead-letters").text
+    assert "No alarm fires." in read(console, "/console/alarms").text
+    assert "It does not fire now." in read(console, "/console/alarms/HW011").text
+
+
+@pytest.mark.parametrize(
+    ("known", "said"),
+    [
+        ({"active": True}, "Inactive since active"),
+        ({"active": False}, "Inactive since not known"),
+        ({"active": False, "inactive_since_s": sample.NOW_S}, "Inactive since 2026-"),
+        ({"active": False, "walsender_wait": ""}, "Waits for no WAL sender"),
+        ({"active": True, "walsender_wait": ""}, "Waits for nothing"),
+        ({"wal_status": "lost", "safe_bytes": None}, "May still be written nothing: it is lost"),
+        ({"wal_status": "lost", "loss_s": None}, "Time to loss, at this rate lost"),
+        ({"wal_status": "extended", "safe_bytes": None}, "May still be written no limit set"),
+        ({"wal_status": None, "safe_bytes": None}, "May still be written not known"),
+    ],
+)
+def test_of_a_slot_no_more_is_said_than_is_known(known: dict[str, Any], said: str) -> None:
+    figures = Figures()
+    assert figures.found_source.slot is not None
+    slot = replace(figures.found_source.slot, **known)
+    figures.found_source = replace(figures.found_source, slot=slot)
+    assert said in read(Console(figures), "/console/source").text
+
+
+def test_a_row_is_traced_once_and_not_by_every_open_page() -> None:
+    assert "every 3s" in Console().get("/console/changes").text
+    assert "every 3s" not in Console().get("/console/trace?table=public.orders&key=17").text
+    assert "every 3s" not in Console().get("/console/trace?table=public.orders&key=").text
+
+
+@pytest.mark.parametrize(
+    ("text", "columns", "parts"),
+    [
+        ("17", ("id",), ["17"]),
+        ("id=17", ("id",), ["id=17"]),
+        ("bG91ZA==", ("id",), ["bG91ZA=="]),
+        ("a b=c d", ("id",), ["a b=c d"]),
+        ("id=a b id=c", ("id",), ["id=a b id=c"]),
+        ("a=1 b=2", ("a", "b"), ["a=1", "b=2"]),
+        ("b=two words  a=x=y", ("a", "b"), ["b=two words", "a=x=y"]),
+        ("a=1", ("a", "b"), ["a=1"]),
+        ('{"a": "x b=1", "b": 2}', ("a", "b"), ['{"a": "x b=1", "b": 2}']),
+        ("x=1", (), ["x=1"]),
+    ],
+)
+def test_a_key_is_split_where_its_columns_are_named(
+    text: str, columns: tuple[str, ...], parts: list[str]
+) -> None:
+    assert key_parts(text, columns) == parts
 
 
 def test_a_server_that_is_away_is_told_where_the_page_would_be() -> None:
