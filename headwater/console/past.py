@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final, NamedTuple
 
 from headwater.api.pipeline.figures import refuse_unknown
+from headwater.api.shared import Shared
 from headwater.console import words
 from headwater.console.charts import Chart, late_bars, line_chart, spark, state_strip
 from headwater.console.context import Asked
@@ -56,15 +58,36 @@ async def of_view(asked: Asked) -> Any:
     return asked.page("charts", charts=charts)
 
 
-def sparks(asked: Asked) -> dict[str, str]:
-    """The lag of the last hour, by view, as a path."""
-    views = [one.view for one in asked.shared.figures.picture.views[:_SPARKS]]
-    found = asked.shared.memory.history(FINE_S, views)
-    return {
-        one.view: spark(_thinned(one.values, one.name, _each(len(one.values))))
-        for one in found.series
-        if one.name == "lag_s" and one.view != CAPTURE
-    }
+class Sparks:
+    """The lag of the last hour, by view, as a path: drawn once a step for all clients. ``now`` is
+    in seconds since 1970."""
+
+    def __init__(self, shared: Shared, now: Callable[[], float] = time.time) -> None:
+        self._shared, self._now = shared, now
+        self._step: int | None = None
+        self._paths: Mapping[str, str] = {}
+
+    def paths(self) -> Mapping[str, str]:
+        """Of the worst views."""
+        step = int(self._now() // FINE_S)
+        if step != self._step:
+            self._step, self._paths = step, self._drawn()
+        return self._paths
+
+    def _drawn(self) -> dict[str, str]:
+        views = [one.view for one in self._shared.figures.picture.views[:_SPARKS]]
+        found = self._shared.memory.history(FINE_S, views, "lag_s")
+        return {
+            one.view: spark(_thinned(one.values, one.name, _each(len(one.values))))
+            for one in found.series
+            if one.view != CAPTURE
+        }
+
+
+def sparks(asked: Asked) -> Mapping[str, str]:
+    """Those of this application."""
+    found: Sparks = asked.request.app.state.sparks
+    return found.paths()
 
 
 def _whole(past: History) -> History:

@@ -43,6 +43,7 @@ _KEPT: Final = "public, max-age=31536000, immutable"
 
 def console_routes(app: FastAPI, shared: Shared) -> None:
     """Add them."""
+    app.state.sparks = past.Sparks(shared)
     for path, section, page in _PAGES:
         app.add_route(path, _of(handler(shared, section, page)), include_in_schema=False)
     for path, page in _DONE:

@@ -97,11 +97,14 @@ class Past:
         """A step that is over."""
         self._rings[step.length_s].put(step)
 
-    def history(self, length_s: int, names: Sequence[str], now_s: float) -> History:
-        """All steps of that length up to now, of capture and some views."""
+    def history(
+        self, length_s: int, names: Sequence[str], now_s: float, figure: str = ""
+    ) -> History:
+        """All steps of that length up to now, of capture and some views; of one figure, if it is
+        named."""
         ring = self._rings[length_s]
         numbers = ring.numbers(int(now_s // length_s))
-        series = [one for name in names for one in ring.series(name, numbers)]
+        series = [one for name in names for one in ring.series(name, numbers, figure)]
         return History(length_s, tuple(float(one * length_s) for one in numbers), tuple(series))
 
     def freshness(self, view: str, now_s: float) -> Freshness:
@@ -204,13 +207,15 @@ class _Ring:
         """Of the steps that are remembered, the oldest first."""
         return sorted(one for one in self._numbers if newest - self._size < one <= newest)
 
-    def series(self, name: str, numbers: Sequence[int]) -> list[Series]:
+    def series(self, name: str, numbers: Sequence[int], wanted: str = "") -> list[Series]:
         places = [number % self._size for number in numbers]
-        states = self._states[name]
-        words = (None if states[at] < 0 else WORST[states[at]].value for at in places)
-        found = [Series("state", name, tuple(words))]
+        found = []
+        if wanted in ("", "state"):
+            states = self._states[name]
+            words = (None if states[at] < 0 else WORST[states[at]].value for at in places)
+            found.append(Series("state", name, tuple(words)))
         for figure in _FIGURES:
-            if name == CAPTURE and figure == "lag_records":
+            if (name == CAPTURE and figure == "lag_records") or wanted not in ("", figure):
                 continue
             values = self._values[name, figure]
             found.append(Series(figure, name, tuple(_known(values[at]) for at in places)))

@@ -82,14 +82,14 @@ def snapshot_lines(config: Config) -> SnapshotsPage:
 
 
 def dead_letters(
-    config: Config, tables: Mapping[str, str]
+    config: Config, tables: Mapping[str, str], of_capture: capture.Listing
 ) -> tuple[float, tuple[DeadLetterLine, ...], tuple[str, ...]]:
     """When they were read, all of them, and what could not be read. ``tables`` are labels by
     topic."""
     at_s, problems = time.time(), list[str]()
     entries = [*_of_views(config, problems)]
     try:
-        entries += capture.entries(config)
+        entries += of_capture.entries(config)
     except HeadwaterError as error:
         problems.append(str(error))
     lines = [_letter(config, of, tables) for of in by_key(entries)]

@@ -17,6 +17,7 @@ from headwater.api.pipeline.cached import Cached
 from headwater.api.problems import ProblemError, unavailable
 from headwater.api.state_watch import Watching
 from headwater.api.tables import Tables
+from headwater.cli.dead_letters.capture import Listing
 from headwater.cli.trace.display import document as trace_document
 from headwater.cli.trace.way import traced
 from headwater.cli.view.show import outline
@@ -51,8 +52,11 @@ class Figures:
         self._checks = Cached(lambda: look_ups.checks(config), _CHECKED_S, self._threads)
         self._topics = Cached(self._asked_topics, _FRESH_S, self._threads)
         self._snapshots = Cached(lambda: look_ups.snapshot_lines(config), _FRESH_S, self._threads)
+        of_capture = Listing()
         self._letters = Cached(
-            lambda: look_ups.dead_letters(config, self._labels()), _FRESH_S, self._threads
+            lambda: look_ups.dead_letters(config, self._labels(), of_capture),
+            _FRESH_S,
+            self._threads,
         )
         self._outlines = {
             name: Cached(partial(_outline, config, name), _FRESH_S, self._threads)

@@ -61,10 +61,10 @@ class Memory:
                 except sqlite3.Error as error:
                     self._give_up(error)
 
-    def history(self, length_s: int, views: Iterable[str]) -> History:
-        """Of capture and some views."""
+    def history(self, length_s: int, views: Iterable[str], figure: str = "") -> History:
+        """Of capture and some views; of one figure, if it is named."""
         with self._lock:
-            return self._past.history(length_s, [CAPTURE, *views], self._now())
+            return self._past.history(length_s, [CAPTURE, *views], self._now(), figure)
 
     def freshness(self, view: str) -> Freshness:
         """Over the last day."""

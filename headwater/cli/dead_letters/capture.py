@@ -5,25 +5,59 @@ from __future__ import annotations
 import re
 from collections import Counter
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from cdc.errors import LogError
+from cdc.topics import dead_letters_topic
 from headwater.cli.dead_letters.entry import Entry
 from headwater.cli.dead_letters.registry_values import in_json
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from cdc.config import Config
     from cdc.events.capture_dead_letters import DeadLetter
+    from cdc.kafka.broker import Broker
 
 ID: Final = re.compile(r"[0-9A-F]{24}(-\d+)?", re.IGNORECASE)
 """The position of a record; rows of a snapshot share theirs, and are numbered from the second."""
 
 
+class Span(NamedTuple):
+    """The records of the topic; of one that was made anew, ``topic_id`` is another."""
+
+    topic: str
+    topic_id: str
+    start: int
+    end: int
+
+
 def entries(config: Config) -> list[Entry]:
     """All of a source's, in the order they became whole, without values and headers."""
     return [listed(one) for one in _numbered(config)]
+
+
+class Listing:
+    """The list for a process that shows it again and again: the topic is read anew only when it
+    has other records. Use from one thread at a time."""
+
+    def __init__(self) -> None:
+        self._span: Span | None = None
+        self._found: list[Entry] = []
+
+    def entries(self, config: Config) -> list[Entry]:
+        """As ``entries``."""
+        with _broker(config) as broker:
+            return self.at(_span(broker, config), lambda span: _in_span(config, broker, span))
+
+    def at(self, span: Span | None, read: Callable[[Span], Iterable[Entry]]) -> list[Entry]:
+        """``read`` gives what stands there. Pure."""
+        if span is None or span != self._span:
+            found = [listed(one) for one in read(span)] if span is not None else []
+            # A key that its registry did not tell is asked for again.
+            is_told = not any((one.key or "").startswith("\0") for one in found)
+            self._span, self._found = span if is_told else None, found
+        return self._found
 
 
 def entry(config: Config, wanted: str) -> Entry:
@@ -46,8 +80,14 @@ def listed(one: Entry) -> Entry:
 
 
 def _numbered(config: Config) -> Iterator[Entry]:
+    with _broker(config) as broker:
+        if (span := _span(broker, config)) is not None:
+            yield from _in_span(config, broker, span)
+
+
+def _in_span(config: Config, broker: Broker, span: Span) -> Iterator[Entry]:
     met: Counter[str] = Counter()
-    for letter in _read(config):
+    for letter in _read(config, broker, span):
         position = letter.position.hex()
         met[position] += 1
         yield told(letter, met[position])
@@ -75,17 +115,26 @@ def told(letter: DeadLetter, number: int = 1) -> Entry:
     )
 
 
-def _read(config: Config) -> Iterator[DeadLetter]:
-    from cdc.events.capture_dead_letters import whole
+def _broker(config: Config) -> Broker:
     from cdc.kafka.broker import Broker
-    from cdc.registry.schemas import registry_of
-    from cdc.topics import dead_letters_topic
 
-    topic, registry = dead_letters_topic(config.source.name), registry_of(config)
-    with Broker(config.kafka.bootstrap_servers, config.kafka) as broker:
-        if topic in broker.partitions([topic]):
-            start = broker.beginning_offsets([topic])[topic][0]
-            end = broker.end_offsets([topic])[topic][0]
-            for letter in whole(broker.read(topic, 0, start, end)):
-                key = None if letter.key is None else in_json(registry, letter.key)
-                yield letter._replace(key=key)
+    return Broker(config.kafka.bootstrap_servers, config.kafka)
+
+
+def _span(broker: Broker, config: Config) -> Span | None:
+    """None without the topic."""
+    topic = dead_letters_topic(config.source.name)
+    if (topic_id := broker.topic_ids([topic]).get(topic)) is None:
+        return None
+    start = broker.beginning_offsets([topic])[topic][0]
+    return Span(topic, topic_id, start, broker.end_offsets([topic])[topic][0])
+
+
+def _read(config: Config, broker: Broker, span: Span) -> Iterator[DeadLetter]:
+    from cdc.events.capture_dead_letters import whole
+    from cdc.registry.schemas import registry_of
+
+    registry = registry_of(config)
+    for letter in whole(broker.read(span.topic, 0, span.start, span.end)):
+        key = None if letter.key is None else in_json(registry, letter.key)
+        yield letter._replace(key=key)

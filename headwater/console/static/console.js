@@ -2,9 +2,10 @@
 "use strict";
 
 const QUIET_MS = 10000;
-const live = document.getElementById("live");
+const live = document.querySelector("#live[data-hx-get]"); // none on a page that stays as it is
 const lost = document.getElementById("lost");
-let answeredAt = Date.now();
+let shownAt = Date.now();
+let refused = 0; // the status of an answer that could not be shown
 
 function clock(at) {
   return new Date(at).toISOString().slice(11, 19) + " UTC";
@@ -16,20 +17,35 @@ function lsn(number) {
 }
 
 function judge() {
-  const gone = Boolean(live) && Date.now() - answeredAt > QUIET_MS;
-  if (!lost || gone === !lost.hidden) return;
+  const gone = Boolean(live) && Date.now() - shownAt > QUIET_MS;
+  const why = refused ? `The server answers with status ${refused}` : "No answer from the server";
+  const said = gone ? `${why} since ${clock(shownAt)}: what stands below is as of then.` : "";
+  if (!lost || said === lost.firstElementChild.textContent) return;
   lost.hidden = !gone;
   document.body.toggleAttribute("data-lost", gone);
-  lost.firstElementChild.textContent = gone
-    ? `No answer from the server since ${clock(answeredAt)}: what stands below is as of then.` : "";
+  lost.firstElementChild.textContent = said;
 }
 
-document.addEventListener("htmx:after:request", ({ detail }) => {
-  if (detail.ctx.response.status < 500) answeredAt = Date.now();
+// An error is shown where it is a page of the console, and where nothing would be lost: a form or a
+// feed stays.
+function isShown({ sourceElement, response, text }) {
+  if (response.status < 400) return true;
+  return sourceElement === live && /<main id="main"/.test(text)
+    && !live.querySelector("[data-own]:not([data-hx-get])");
+}
+
+document.addEventListener("htmx:after:request", ({ detail: { ctx } }) => {
+  if (ctx.sourceElement !== live) return;
+  const { status } = ctx.response;
+  refused = isShown(ctx) ? 0 : status;
+  if (!refused) shownAt = Date.now();
   judge();
 });
+document.addEventListener("htmx:error", ({ detail: { ctx } }) => {
+  if (ctx?.sourceElement === live) refused = 0;
+});
 document.addEventListener("htmx:before:swap", (event) => {
-  if (event.detail.ctx.response.status >= 400) event.preventDefault();
+  if (!isShown(event.detail.ctx)) event.preventDefault();
 });
 document.addEventListener("visibilitychange", () => {
   if (document.visibilityState !== "visible" || !live) return;
@@ -42,18 +58,29 @@ setInterval(judge, 1000);
 const feed = document.getElementById("feed");
 if (feed) follow(feed.tBodies[0], document.getElementById("feed-state"));
 
+// Numbers with the digits that were sent: those above 2 ** 53 have no number here.
+function exact(_, value, context) {
+  return typeof value === "number" && context?.source ? JSON.rawJSON(context.source) : value;
+}
+
+function row(data) {
+  if (!JSON.rawJSON) return data;
+  const { before, after, key } = JSON.parse(data, exact);
+  return JSON.stringify(after ?? before ?? key ?? null);
+}
+
 function follow(rows, said) {
   const stream = new EventSource(feed.dataset.stream);
   const say = (text) => { said.textContent = text; };
-  const cells = (name, { source = {}, op, before, after, key }) => [
+  const cells = (name, data, { source = {}, op } = JSON.parse(data)) => [
     source.commit_lsn ? lsn(source.commit_lsn) : "",
     source.ts_ms ? clock(source.ts_ms) : "",
     { c: "insert", u: "update", d: "delete", t: "truncate" }[op] || name,
-    JSON.stringify(after ?? before ?? key ?? null),
+    row(data),
   ];
   const add = (name) => ({ data }) => {
     const line = document.createElement("tr");
-    for (const text of cells(name, JSON.parse(data))) {
+    for (const text of cells(name, data)) {
       line.insertCell().textContent = String(text);
     }
     rows.prepend(line);

@@ -99,11 +99,13 @@ class Memory:
 
     def __init__(self) -> None:
         self.past = sample.history()
+        self.asked: list[tuple[int, str]] = []
 
-    def history(self, length_s: int, views: Any) -> Any:
-        del length_s
+    def history(self, length_s: int, views: Any, figure: str = "") -> Any:
+        self.asked.append((length_s, figure))
         series = sample.history(("", *views)).series if self.past.at_s else ()
-        return replace(self.past, series=series)
+        wanted = tuple(one for one in series if figure in ("", one.name))
+        return replace(self.past, series=wanted)
 
     def freshness(self, view: str) -> Any:
         return sample.freshness(view)

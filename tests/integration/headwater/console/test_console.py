@@ -129,6 +129,25 @@ def test_a_server_that_does_not_answer_is_told_and_nothing_stays_green(console: 
     visitor.context.close()
 
 
+def test_an_error_is_shown_in_place_of_old_figures_and_is_an_answer_of_the_server(
+    console: Open,
+) -> None:
+    visitor = console.visitor()
+    page = visitor.page
+    page.goto("/console/topics")
+    expect(page.get_by_role("region", name="Topics")).to_be_visible()
+    told = {"body": '<main id="main"><h1>Service Unavailable</h1></main>'}
+    page.route("**/console/topics", lambda one: one.fulfill(status=503, **told))
+    expect(page.get_by_role("heading", name="Service Unavailable")).to_be_visible()
+    expect(page.get_by_role("region", name="Topics")).to_have_count(0)
+    told["body"] = "no page"
+    expect(page.locator("#lost")).to_contain_text("The server answers with status 503 since")
+    page.unroute("**/console/topics")
+    expect(page.get_by_role("region", name="Topics")).to_be_visible()
+    expect(page.locator("#lost")).to_be_hidden()
+    visitor.context.close()
+
+
 def test_changes_are_shown_as_they_come(console: Open) -> None:
     visitor = console.visitor()
     page = visitor.page
@@ -136,9 +155,14 @@ def test_changes_are_shown_as_they_come(console: Open) -> None:
     page.get_by_label("Table").select_option("public.spare")
     page.get_by_role("button", name="Follow").click()
     expect(page.locator("#feed-state")).to_contain_text("Connected.")
-    console.shop.deployment.execute("insert into spare values (1000, '<b>loud</b>')")
+    big = 2**53 + 1  # no number of JavaScript
+    console.shop.deployment.execute(
+        "alter table spare add column if not exists big bigint",
+        f"insert into spare values (1000, '<b>loud</b>', {big})",
+    )
     first = page.locator("#feed tbody tr").first
     expect(first).to_contain_text('"word":"<b>loud</b>"')
+    expect(first).to_contain_text(f'"big":{big}')
     expect(first).to_contain_text("insert")
     page.get_by_label("Table").select_option("public.item")
     page.get_by_label("Key").fill("7")

@@ -141,6 +141,30 @@ def test_the_json_of_a_record_holds_its_value_as_it_was_written(
     assert encoding != "json" or value.decode() in text
 
 
+def test_the_list_of_capture_is_read_again_only_when_the_topic_has_other_records() -> None:
+    reads: list[capture.Span] = []
+    key = b"7"
+
+    def read(span: capture.Span) -> list[Entry]:
+        reads.append(span)
+        return [capture.told(LARGE._replace(key=key), span.end)]
+
+    listing, span = capture.Listing(), capture.Span("shop.__dead_letters", "id", 0, 1)
+    (found,) = listing.at(span, read)
+    assert (found.key, found.value) == ("7", b"")
+    assert listing.at(span, read) == [found]
+    assert reads == [span]
+    others = [span._replace(end=2), span._replace(start=1), span._replace(topic_id="other")]
+    for other in others:
+        listing.at(other, read)
+    assert reads == [span, *others]
+    assert listing.at(None, read) == []
+    key = b"\0\0\0\0\1x"  # while the registry does not answer
+    for _ in range(2):
+        listing.at(span, read)
+    assert reads == [span, *others, span, span]
+
+
 def test_what_a_machine_gets_of_the_list() -> None:
     assert described(capture.listed(capture.told(LARGE))) == {
         "id": POSITION,

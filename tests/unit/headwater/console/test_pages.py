@@ -8,12 +8,15 @@ from typing import Any
 
 import pytest
 
+from cdc.config import Serve
 from cdc.errors import RetryableError
 from cdc.lag.states import State
 from headwater.console.pages import key_parts
+from headwater.console.past import Sparks
 from headwater.console.respond import POLICY
+from headwater.pipeline.history import FINE_S
 from tests.support.console import sample
-from tests.support.console.asked import Console, Figures
+from tests.support.console.asked import Console, Figures, SharedHere
 from tests.support.console.markup import Markup
 
 PATHS = (
@@ -218,6 +221,20 @@ def test_a_key_is_split_where_its_columns_are_named(
     text: str, columns: tuple[str, ...], parts: list[str]
 ) -> None:
     assert key_parts(text, columns) == parts
+
+
+def test_the_last_hour_of_all_views_is_drawn_once_a_step() -> None:
+    now_s = 1_000.0
+    shared: Any = SharedHere(Serve(), Figures(sample.many()))
+    drawn = Sparks(shared, lambda: now_s)
+    first = drawn.paths()
+    assert len(first) == 60
+    now_s += FINE_S - 1
+    assert drawn.paths() is first
+    assert shared.memory.asked == [(FINE_S, "lag_s")]
+    now_s += 1
+    assert drawn.paths() == first
+    assert len(shared.memory.asked) == 2
 
 
 def test_a_server_that_is_away_is_told_where_the_page_would_be() -> None:

@@ -56,6 +56,17 @@ def test_what_was_not_measured_has_no_value_and_time_without_a_server_is_left_ou
     assert values(past, "v", "state", FINE_S, now_s) == [State.NO_DATA.value, State.IDLE.value]
 
 
+def test_one_figure_is_read_alone_and_is_the_same() -> None:
+    past = Past(["v"])
+    for second in range(20):
+        past.add(BEGIN_S + second, seen(float(second)))
+    now_s = BEGIN_S + 20
+    every = past.history(FINE_S, [CAPTURE, "v"], now_s)
+    for figure in ("state", "lag_s", "records_s", "lag_records"):
+        (*_, alone) = past.history(FINE_S, [CAPTURE, "v"], now_s, figure).series
+        assert alone == next(o for o in every.series if (o.name, o.view) == (figure, "v"))
+
+
 def test_no_more_is_remembered_than_an_hour_and_a_day() -> None:
     past = Past(["v"])
     one = seen()
