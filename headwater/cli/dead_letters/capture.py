@@ -24,7 +24,8 @@ ID: Final = re.compile(r"[0-9A-F]{24}(-\d+)?", re.IGNORECASE)
 
 
 class Span(NamedTuple):
-    """The records of the topic; of one that was made anew, ``topic_id`` is another."""
+    """The records of the topic; of one that was made anew, ``topic_id`` is another. Brokers before
+    Kafka 2.8 have none: it is "" then."""
 
     topic: str
     topic_id: str
@@ -124,8 +125,9 @@ def _broker(config: Config) -> Broker:
 def _span(broker: Broker, config: Config) -> Span | None:
     """None without the topic."""
     topic = dead_letters_topic(config.source.name)
-    if (topic_id := broker.topic_ids([topic]).get(topic)) is None:
+    if topic not in broker.partitions([topic]):
         return None
+    topic_id = broker.topic_ids([topic]).get(topic, "")
     start = broker.beginning_offsets([topic])[topic][0]
     return Span(topic, topic_id, start, broker.end_offsets([topic])[topic][0])
 
