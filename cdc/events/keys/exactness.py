@@ -4,6 +4,7 @@ Consumers tell rows apart by their keys alone. A mode that makes one key of two 
 or the same millisecond of two timestamps, would mix two rows. So a key is checked value by value,
 where its column's mode may lose anything, and what it does not hold stops whoever writes it.
 Values outside of keys are as Debezium has them; those that become null are told of (``Unheld``).
+A ``timetz`` is in UTC in every form: its zone is no reason to stop, and ``headwater check`` warns.
 """
 
 from __future__ import annotations
@@ -119,10 +120,6 @@ def _guard(type: TypeInfo, typmod: int, form: Form) -> Guard | None:
         case "interval" if form.intervals == "numeric":
             loses = "interval.handling.mode = numeric makes months days, and ends at 64 bits"
             return Guard(_is_of_days, loses, 'set interval.handling.mode = "string"')
-        case "timetz":
-            loses = "a time with time zone is written in UTC, without its zone"
-            instead = "use another column type, put the table into source.exclude"
-            return Guard(lambda text: text[-3:] == b"+00", loses, instead)
     return None
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from cdc.events.keys.exactness import key_guards
+from cdc.protocol.relation import Column
 from cdc.source.catalog import relation
 from cdc.source.columns.treated_columns import treated
 from cdc.source.errors import translated
@@ -24,7 +25,7 @@ where attrelid = any(%s::oid[]) and attnum > 0 and not attisdropped
 
 def key_values(source: Source) -> Iterator[Finding]:
     """A warning for each key column of which the form does not hold every value: the first one that
-    it does not hold stops capture."""
+    it does not hold stops capture; for one whose time zone is not part of it."""
     config, form = source.config, source.config.events.form
     types = load_types(source.conn) if (tables := _concerned(source)) else {}
     for table in tables:
@@ -34,6 +35,18 @@ def key_values(source: Source) -> Iterator[Finding]:
         for name, guard in key_guards(treated(source.conn, shape, config.source), form).items():
             message = f"{shape.name}: a value of the key column {name} can stop capture: "
             yield Finding("warning", "key values", message + guard.loses, guard.instead)
+        for column in shape.columns:
+            if column.name in shape.key and "timetz" in (column.type.base, _element(column)):
+                yield Finding(
+                    "warning", "key values",
+                    f"{shape.name}: rows whose key column {column.name} differs in its time zone "
+                    "alone share a key: a timetz is written in UTC",
+                    "use another column type",
+                )  # fmt: skip
+
+
+def _element(column: Column) -> str:
+    return column.type.element.base if column.type.element is not None else ""
 
 
 def _concerned(source: Source) -> Sequence[Table]:

@@ -180,17 +180,29 @@ def test_check_says_what_a_truncate_does_to_sinks_and_which_forms_views_read(
     assert refusal in " ".join(refused.stderr.split())
 
 
+def of_keys(deployment: Deployment) -> list[str]:
+    """What ``check`` warns of."""
+    _, findings = deployment.check()
+    return [one["message"] for one in findings["warning"] if one["check"] == "key values"]
+
+
 def test_a_key_that_its_mode_cannot_hold_is_warned_of_and_stops_init_and_capture(
     deployment: Deployment,
 ) -> None:
     deployment.execute(
         "create table rate (at numeric primary key, part numeric)",
         "insert into rate values (1, 'NaN'), ('Infinity', 1)",
+        "create table opening (at timetz primary key)",
+        "insert into opening values ('08:00+02')",
     )
+    zoned = "public.opening: rows whose key column at differs in its time zone alone share a key"
+    (warning,) = of_keys(deployment)
+    assert zoned in warning
     deployment.extra = PRESET
-    _, findings = deployment.check()
-    (warning,) = [one for one in findings["warning"] if one["check"] == "key values"]
-    assert "public.rate: a value of the key column at can stop capture" in warning["message"]
+    warnings = of_keys(deployment)
+    assert any(zoned in one for one in warnings)
+    assert any("public.rate: a value of the key column at can stop" in one for one in warnings)
+    assert len(warnings) == 2
     refused = deployment.run("init")
     assert refused.returncode == 1
     assert "public.rate: the key column at has a value that a key cannot hold" in refused.stderr
