@@ -10,9 +10,9 @@ CHAOS :=
 MINUTES := 30
 SOAK :=
 READY := $(VENV)/.ready
-# Three lanes of whole files, each with servers of its own: on two cores, for a lane waits for
+# Four lanes of whole files, each with servers of its own: on two cores, for a lane waits for
 # processes and servers about half of its time. What took longest goes first (tests/durations.json).
-LANES := --numprocesses 3 --dist loadfile --no-loadscope-reorder
+LANES := --numprocesses 4 --dist loadfile --no-loadscope-reorder
 
 .PHONY: help demo check test exhaustive chaos soak bench lint docs alarms clean
 .DEFAULT_GOAL := help
