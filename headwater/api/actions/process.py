@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import re
 import signal
+import socket
 import sys
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
@@ -19,9 +21,11 @@ _RUN: Final = "from headwater.cli.common.reported_command import main; main()"
 _STEPS: Final = 50
 _LINE: Final = 500
 _MOST_OUTPUT: Final = 1 << 20
-_KILLED_S: Final = 20.0
-"""A command that is told to stop gets so long."""
+_KILLED_S: Final = 60.0
+"""A command that is told to stop gets so long: a snapshot finishes the chunks that it reads."""
 _ERROR: Final = "error: "
+_TRACEBACK: Final = "Traceback (most recent call last):"
+_CLASS: Final = re.compile(r"[A-Za-z_][\w.]*(?=:|$)")
 
 
 class Process:
@@ -41,7 +45,9 @@ class Process:
 
     async def run(self) -> None:
         """To its end. Raises ``OSError`` where it cannot be started."""
-        begin, end = os.pipe()
+        # A socket and not a pipe: uvloop closes the descriptor of a pipe twice, and in between it
+        # may be somebody else's.
+        ours, theirs = socket.socketpair()
         try:
             self._process = process = await asyncio.create_subprocess_exec(
                 sys.executable,
@@ -50,26 +56,31 @@ class Process:
                 stdin=asyncio.subprocess.PIPE,
                 stdout=asyncio.subprocess.PIPE,
                 stderr=asyncio.subprocess.PIPE,
-                pass_fds=(end,),
-                env={**os.environ, REPORTS: str(end)},
+                pass_fds=(theirs.fileno(),),
+                env={**os.environ, REPORTS: str(theirs.fileno())},
                 limit=_MOST_OUTPUT,
                 start_new_session=True,
             )
         except BaseException:
-            os.close(begin)
+            ours.close()
             raise
         finally:
-            os.close(end)
+            theirs.close()
         if self._told:
             self.stop()
         assert process.stdin is not None, "it is a pipe"
         with suppress(ConnectionError):
             process.stdin.write(json.dumps(self._arguments).encode())
             process.stdin.close()
-        output, *_ = await asyncio.gather(
-            _read(process.stdout), self._listen(process.stderr), self._reports(begin)
-        )
-        self.code = await process.wait()
+        try:
+            output, *_ = await asyncio.gather(
+                _read(process.stdout), self._listen(process.stderr), self._reports(ours)
+            )
+        except BaseException:  # nobody would watch it any more
+            self.kill()
+            raise
+        finally:
+            self.code = await process.wait()
         with suppress(ValueError):
             self.document = json.loads(output) if output else None
         if self.document is None and output.strip():
@@ -84,48 +95,65 @@ class Process:
             asyncio.get_running_loop().call_later(_KILLED_S, self.kill)
 
     def kill(self) -> None:
+        """With the processes that it has started: it leads a session of its own."""
         if self._process is not None and self._process.returncode is None:
             with suppress(ProcessLookupError):
-                self._process.kill()
+                os.killpg(self._process.pid, signal.SIGKILL)
 
     async def _listen(self, stream: asyncio.StreamReader | None) -> None:
-        """Lines for people; logs, which are JSON, are not."""
+        """Lines for people; logs, which are JSON, are not. Of a traceback, which may quote values
+        of rows, and of all that follows it the names of exceptions are kept alone."""
         assert stream is not None, "it is a pipe"
-        is_hint = False
-        while True:
-            try:
-                read = await stream.readline()
-            except ValueError:  # a line without an end
-                continue
-            if not read:
-                return
-            text = read.decode(errors="replace").rstrip()
-            if text.startswith(_ERROR) or (is_hint and text.startswith(" ")):
+        is_hint = is_fault = in_frames = False
+        async for text in _lines(stream):
+            if text == _TRACEBACK:
+                is_fault = in_frames = True
+            elif is_fault:
+                if in_frames and text and not text.startswith(" "):
+                    in_frames = False
+                    if found := _CLASS.match(text):
+                        self.errors.append(f"it ended with {found[0]}"[:_LINE])
+            elif text.startswith(_ERROR) or (is_hint and text.startswith(" ")):
                 self.errors.append(text.removeprefix(_ERROR)[:_LINE])
                 is_hint = True
-                continue
-            is_hint = False
-            if text and not text.startswith("{"):
-                self.steps.append(text[:_LINE])
+            else:
+                is_hint = False
+                if text and not text.startswith("{"):
+                    self.steps.append(text[:_LINE])
 
-    async def _reports(self, descriptor: int) -> None:
-        reader = asyncio.StreamReader()
-        with os.fdopen(descriptor, "rb") as file:
-            loop = asyncio.get_running_loop()
-            transport, _ = await loop.connect_read_pipe(
-                lambda: asyncio.StreamReaderProtocol(reader), file
-            )
-            try:
-                while read := await reader.readline():
-                    self._take(json.loads(read))
-            finally:
-                transport.close()
+    async def _reports(self, taken: socket.socket) -> None:
+        """What is no report, as one that was cut off, is passed over."""
+        try:
+            reader, writer = await asyncio.open_unix_connection(sock=taken, limit=_MOST_OUTPUT)
+        except BaseException:
+            taken.close()
+            raise
+        try:
+            async for text in _lines(reader):
+                with suppress(ValueError, KeyError, TypeError):
+                    self._take(json.loads(text))
+        finally:
+            writer.close()
 
     def _take(self, report: dict[str, Any]) -> None:
         if "rows" in report:
             self.rows, self.expected = report["rows"], report["expected"]
         else:
-            self.fault = report
+            self.fault = {name: report[name] for name in ("kind", "message", "hint")}
+
+
+async def _lines(stream: asyncio.StreamReader) -> AsyncIterator[str]:
+    """Without those that are longer than any."""
+    while True:
+        try:
+            read = await stream.readline()
+        except ValueError:
+            continue
+        except ConnectionError:
+            return
+        if not read:
+            return
+        yield read.decode(errors="replace").rstrip()
 
 
 async def _read(stream: asyncio.StreamReader | None) -> bytes:
