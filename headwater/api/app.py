@@ -45,8 +45,8 @@ from headwater.api.views.waits import Waits
 Routes = Callable[[FastAPI, Shared], None]
 """Adds routes."""
 _TICK_S: Final = 1.0
-_JOBS_S: Final = 5.0
-"""For jobs to end with the server."""
+_JOBS_S: Final = 15.0
+"""For jobs to end with the server, then they are killed: what stops a server often waits 30 s."""
 _DESCRIPTION: Final = """
 Rows and changes of captured tables as server-sent events, waiting until a view holds a change, and
 how late everything is. Errors are problem details (RFC 9457). The reference is docs/serve.md.

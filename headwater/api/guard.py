@@ -2,13 +2,13 @@
 headers of every answer. Pure ASGI, so that streams pass unbuffered.
 
 * ``Host`` has to be ours: a page whose name resolves to 127.0.0.1 (DNS rebinding) has another.
-* A page of another site may not ask for anything, and nothing changes without an ``Origin`` of ours
-  where a cookie is what says who asks (CSRF).
+* A page of another site may not ask for anything, but link to a page of the console; and nothing
+  changes without an ``Origin`` of ours where a cookie is what says who asks (CSRF).
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, MutableMapping
+from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 from http import HTTPStatus
 from typing import Any, Final
 from urllib.parse import urlsplit
@@ -27,6 +27,7 @@ RELEASES: Final = "headwater.releases"
 has gone, whatever happened between."""
 _MOST_BODY: Final = 64 << 10
 _SAFE: Final = ("GET", "HEAD", "OPTIONS")
+_PAGES: Final = ("/", "/status")
 _LOCAL_NAMES: Final = frozenset(("localhost", "127.0.0.1", "::1"))
 _HEADERS: Final = (
     (b"content-security-policy", b"default-src 'none'; frame-ancestors 'none'; base-uri 'none'"),
@@ -81,8 +82,8 @@ class Guard:
         if _is_large(headers.get(b"content-length", "0")):
             raise too_large()
         origin, site = headers.get(b"origin"), headers.get(b"sec-fetch-site", "none")
-        foreign = origin is not None and urlsplit(origin).netloc.lower() != host.lower()
-        if foreign or site in ("cross-site", "same-site"):
+        foreign = origin is not None and _place_of(origin) != host.lower()
+        if foreign or (site in ("cross-site", "same-site") and not _is_link(scope, headers)):
             raise ProblemError(
                 HTTPStatus.FORBIDDEN, "foreign-origin", "a page of another site sent the request"
             )
@@ -92,6 +93,25 @@ class Guard:
                 HTTPStatus.FORBIDDEN, "no-origin",
                 "a request that changes something has a cookie and no Origin",
             )  # fmt: skip
+
+
+def _place_of(origin: str) -> str | None:
+    try:
+        return urlsplit(origin).netloc.lower()
+    except ValueError:
+        return None
+
+
+def _is_link(scope: Scope, headers: Mapping[bytes, str]) -> bool:
+    """Whether somebody follows a link to a page of the console: the page that has it reads nothing
+    of the answer, and nothing changes by it."""
+    path = scope["path"]
+    return (
+        scope["method"] in ("GET", "HEAD")
+        and headers.get(b"sec-fetch-mode") == "navigate"
+        and headers.get(b"sec-fetch-dest") == "document"
+        and (path in _PAGES or path.startswith("/console/"))
+    )
 
 
 def too_large() -> ProblemError:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from http import HTTPStatus
 from typing import Any, Final
 from urllib.parse import parse_qsl, urlencode, urlsplit
@@ -10,7 +11,7 @@ from cdc.errors import HeadwaterError
 from headwater.api.access.principal import Role
 from headwater.api.actions.routes import refuse_unseen
 from headwater.api.pipeline.figures import refuse_unknown
-from headwater.api.problems import ProblemError, problem_of, unavailable
+from headwater.api.problems import ProblemError, problem_of
 from headwater.console.acts import ACTS, Act, Form, command_of
 from headwater.console.context import Asked
 from headwater.console.respond import form_of, local_path, see
@@ -57,11 +58,7 @@ async def audit(asked: Asked) -> Any:
         raise ProblemError(
             HTTPStatus.FORBIDDEN, "not-operator", "who did what is shown to operators"
         )
-    try:
-        lines = asked.shared.audit.newest(_LINES)
-    except OSError as error:
-        detail = f"the audit log cannot be read: {error.strerror}"
-        raise unavailable("audit-not-read", detail) from None
+    lines = await asyncio.to_thread(asked.shared.audit.newest, _LINES)
     return asked.page("audit", lines=lines)
 
 

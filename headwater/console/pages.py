@@ -140,7 +140,7 @@ async def trace(asked: Asked) -> Any:
         )  # fmt: skip
     found = await asked.shared.table(table, asked.who)
     wanted = key_parts(key, found.relation.key)
-    way = await asked.shared.figures.trace(found.label, wanted, None, _SEARCHED)
+    way = await asked.shared.figures.trace(asked.who, found.label, wanted, None, _SEARCHED)
     return asked.page("trace", way=way, key=key)
 
 

@@ -47,7 +47,8 @@ class Audit:
             ) from None
 
     def newest(self, most: int) -> list[AuditLine]:
-        """The newest lines, the newest first."""
+        """The newest lines, the newest first. Reads up to a megabyte. Raises ``RetryableError``
+        where that fails."""
         try:
             with self._path.open("rb") as file:
                 size = file.seek(0, os.SEEK_END)
@@ -55,6 +56,10 @@ class Audit:
                 tail = file.read()
         except FileNotFoundError:
             return []
+        except OSError as error:
+            raise RetryableError(
+                f"the audit log cannot be read: {error.strerror}", f"correct {self._path}"
+            ) from None
         lines = tail.split(b"\n")
         if size > _READ_BYTES:
             lines = lines[1:]  # the first one is a piece

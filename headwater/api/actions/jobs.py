@@ -6,7 +6,7 @@ import asyncio
 import secrets
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any, Final
@@ -19,10 +19,13 @@ from headwater.actions.commands import Command
 from headwater.api.access.principal import Principal, Role
 from headwater.api.actions.audit import Audit, line
 from headwater.api.actions.process import Process
+from headwater.api.actions.refusals import Refusals
 from headwater.api.problems import ProblemError, unavailable
 from headwater.pipeline.work import AuditLine, Job, Status
 
 _AT_ONCE: Final = 4
+_KILLED_S: Final = 2.0
+"""For jobs that were ended by force, to be written down."""
 _REMEMBERED: Final = 200
 _HIDDEN: Final = "why is shown to who began it"
 _STATUSES: Final = {"usage": HTTPStatus.BAD_REQUEST, "passes": HTTPStatus.SERVICE_UNAVAILABLE}
@@ -38,6 +41,7 @@ class _Running:
     address: str
     process: Process
     begun_at_s: float
+    asks: bool
     task: asyncio.Task[None] | None = None
     ended_at_s: float | None = None
     status: Status = "running"
@@ -50,7 +54,7 @@ class _Running:
         """What is said of single rows is for who has named them."""
         command, process = self.command, self.process
         steps, detail, hint = tuple(process.steps), self.detail, self.hint
-        if command.quotes and who.name != self.who.name:
+        if command.quotes and (who.name, who.proof) != (self.who.name, self.who.proof):
             steps, detail, hint = (), _HIDDEN if detail else "", ""
         return Job(
             self.id, command.action, command.of, self.who.name, self.status, self.begun_at_s,
@@ -64,18 +68,15 @@ class Jobs:
     def __init__(self, config_path: Path, log_of: Audit, done: Callable[[], None]) -> None:
         self._config_path, self._audit, self._done = config_path, log_of, done
         self._jobs: dict[str, _Running] = {}
+        self._refusals = Refusals()
 
     async def start(
         self, who: Principal, address: str, command: Command, asks: bool = False
     ) -> Job:
-        """Begin it. ``asks``: it tells another job of the same view or snapshot something. Raises
-        ``ProblemError`` for who may not act, and for what has to wait."""
-        if who.role != Role.OPERATOR:
-            await self._write(self._line(who, address, command, "refused", "", "no operator"))
-            raise ProblemError(
-                HTTPStatus.FORBIDDEN, "not-operator", f"{who.name} is not an operator",
-                "grant the role with `headwater serve add-user` or `add-token`",
-            )  # fmt: skip
+        """Begin it. ``asks``: it tells another job of the same view or snapshot something, and does
+        not wait for jobs that do not. Raises ``ProblemError`` for who may not act, and for what has
+        to wait."""
+        await self._refuse_viewer(who, address, command)
         running = [one for one in self._jobs.values() if one.status == "running"]
         same = [one for one in running if one.command.of == command.of != ""]
         if same and not asks:
@@ -84,10 +85,10 @@ class Jobs:
                 HTTPStatus.CONFLICT, "busy", f"{other.command.action} of {command.of} is running",
                 f"wait for job {other.id}, or stop it", more={"job": other.id},
             )  # fmt: skip
-        if len(running) >= _AT_ONCE:
+        if sum(one.asks == asks for one in running) >= _AT_ONCE:
             raise unavailable("too-many-jobs", f"{_AT_ONCE} jobs are running", "wait for one")
         process = Process(self._config_path, command.arguments)
-        one = _Running(secrets.token_hex(8), command, who, address, process, time.time())
+        one = _Running(secrets.token_hex(8), command, who, address, process, time.time(), asks)
         self._remember(one)  # before anything is awaited: nobody else begins the same meanwhile
         try:
             await self._write(self._line(who, address, command, "begun", one.id))
@@ -120,18 +121,15 @@ class Jobs:
         """Have it end, as Ctrl-C would. Raises ``ProblemError``."""
         one = self._find(job_id)
         stopping = Command("job stop", one.id, (), {"action": one.command.action})
-        if who.role != Role.OPERATOR:
-            await self._write(self._line(who, address, stopping, "refused", "", "no operator"))
-            raise ProblemError(
-                HTTPStatus.FORBIDDEN, "not-operator", f"{who.name} is not an operator"
-            )
+        await self._refuse_viewer(who, address, stopping)
         await self._write(self._line(who, address, stopping, "done", one.id))
         if one.status == "running":
             one.process.stop()
         return one.shown_to(who)
 
     async def end(self, seconds: float) -> None:
-        """The server ends: so do its jobs."""
+        """The server ends: so do its jobs, after so long by force. How each ended is written down
+        when this returns."""
         tasks = [one.task for one in self._jobs.values() if one.task and not one.task.done()]
         for one in self._jobs.values():
             if one.status == "running":
@@ -140,6 +138,24 @@ class Jobs:
             await asyncio.wait(tasks, timeout=seconds)
         for one in self._jobs.values():
             one.process.kill()
+        if left := [task for task in tasks if not task.done()]:
+            await asyncio.wait(left, timeout=_KILLED_S)
+
+    async def _refuse_viewer(self, who: Principal, address: str, command: Command) -> None:
+        """Raise ``ProblemError`` for who may not act. What they send is written down in short."""
+        if who.role == Role.OPERATOR:
+            return
+        if (why := self._refusals.line_of(who.name, "no operator")) is not None:
+            short = {
+                name: len(given) if isinstance(given, list) else given
+                for name, given in command.recorded.items()
+            }
+            refused = replace(command, recorded=short)
+            await self._write(self._line(who, address, refused, "refused", "", why))
+        raise ProblemError(
+            HTTPStatus.FORBIDDEN, "not-operator", f"{who.name} is not an operator",
+            "grant the role with `headwater serve add-user` or `add-token`",
+        )  # fmt: skip
 
     async def _run(self, one: _Running) -> None:
         try:

@@ -3,6 +3,7 @@ do and see; what it can do, its command decides."""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable
 from http import HTTPStatus
 from typing import Annotated, Any, Final
@@ -11,9 +12,14 @@ from fastapi import Body, FastAPI, Path, Query, Request
 
 from headwater.actions import commands
 from headwater.actions.commands import Command
-from headwater.api.access.principal import Principal, Role
+from headwater.api.access.principal import ALL, Principal, Role
 from headwater.api.actions import bodies
-from headwater.api.actions.conditions import checked_condition, refuse_key_range
+from headwater.api.actions.conditions import (
+    checked_condition,
+    is_pattern,
+    qualified,
+    refuse_key_range,
+)
 from headwater.api.pipeline.figures import refuse_unknown
 from headwater.api.pipeline.routes import as_json
 from headwater.api.problems import ProblemError
@@ -87,13 +93,15 @@ def _of_snapshots(app: FastAPI, shared: Shared) -> None:
         are for who may see rows of the tables."""
         who = shared.principal(request)
         if body.where or body.key_range:
-            named = [*body.tables]
+            refuse_unseen_of(who, body.tables)
+            named = [qualified(table) for table in body.tables]
             for view in body.views:
                 refuse_unknown(shared.config, view)
+                refuse_unseen(who, _tables(shared, view))
                 named += _tables(shared, view)
-            refuse_unseen(who, named)
             if body.where:
-                body.where = checked_condition(shared.config, body.where)
+                find = shared.tables.find
+                body.where = await asyncio.to_thread(checked_condition, body.where, named, find)
             if body.key_range:
                 refuse_key_range(shared.config, named)
         return await _done(shared, request, commands.start_snapshot(**body.model_dump()))
@@ -164,7 +172,7 @@ def _of_jobs(app: FastAPI, shared: Shared) -> None:
             raise ProblemError(
                 HTTPStatus.FORBIDDEN, "not-operator", f"{who.name} is not an operator"
             )
-        return as_json({"lines": shared.audit.newest(limit)})
+        return as_json({"lines": await asyncio.to_thread(shared.audit.newest, limit)})
 
     anything: dict[str, Any] = {
         "content": {"application/json": {"schema": {"type": "object"}}}, "description": "OK"
@@ -196,6 +204,11 @@ def refuse_unseen(who: Principal, tables: Iterable[str]) -> None:
             f"{who.name} may not see rows of all of these tables",
             "grant them with `headwater serve add-user` or `add-token`",
         )  # fmt: skip
+
+
+def refuse_unseen_of(who: Principal, tables: Iterable[str]) -> None:
+    """The same for names as somebody has sent them: a pattern is for who may see all."""
+    refuse_unseen(who, (ALL if is_pattern(table) else qualified(table) for table in tables))
 
 
 def _refuse(shared: Shared, request: Request, view: str, keys: list[str] | None = None) -> None:

@@ -19,7 +19,7 @@ from headwater.api.state_watch import Watching
 from headwater.api.tables import Tables
 from headwater.cli.dead_letters.capture import Listing
 from headwater.cli.trace.display import document as trace_document
-from headwater.cli.trace.way import traced
+from headwater.cli.trace.way import OfView, traced
 from headwater.cli.view.show import outline
 from headwater.pipeline import look_ups
 from headwater.pipeline.build_pages import source_page, view_page
@@ -33,6 +33,7 @@ from headwater.pipeline.pages import (
     ViewPage,
 )
 from headwater.pipeline.picture import Pipeline
+from views.parse.table_references import tables_read
 
 _FRESH_S: Final = 5.0
 _CHECKED_S: Final = 120.0
@@ -106,9 +107,10 @@ class Figures:
         return AlarmsPage(self._watching.judged_s, self.picture.alarms)
 
     async def trace(
-        self, table: str, key: Sequence[str], since_s: float | None, records: int
+        self, who: Principal, table: str, key: Sequence[str], since_s: float | None, records: int
     ) -> dict[str, Any]:
-        """What ``headwater trace --json`` prints of a row. Raises what that raises."""
+        """What ``headwater trace --json`` prints of a row, as ``who`` may see it, who may see rows
+        of the table. Raises what that raises."""
         if self._tracing >= _TRACES:
             raise unavailable("too-many-traces", f"{_TRACES} rows are being traced already")
         self._tracing += 1
@@ -118,7 +120,8 @@ class Figures:
             )
         finally:
             self._tracing -= 1
-        return trace_document(found)
+        views = [_traced_as_seen(self._config, one, who) for one in found.views]
+        return trace_document(found._replace(views=views))
 
     def _labels(self) -> Mapping[str, str]:
         """``schema.table`` by topic."""
@@ -159,6 +162,14 @@ def _as_seen(one: DeadLetterLine, who: Principal) -> DeadLetterLine:
     if all(map(who.may_see, one.tables)):
         return one
     return replace(one, id=None, key=None, name=None, cause=None)
+
+
+def _traced_as_seen(config: Config, one: OfView, who: Principal) -> OfView:
+    """A view joins tables, and why a row of it is parked may quote rows of each."""
+    tables = tables_read(one.view, config.views[one.view].sql)
+    if not one.cause or all(who.may_see(table.name) for table in tables):
+        return one
+    return one._replace(cause="why is shown to who may see rows of all tables of the view")
 
 
 def _outline(config: Config, name: str) -> dict[str, Any]:

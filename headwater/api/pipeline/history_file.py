@@ -1,5 +1,5 @@
 """The past in a file of SQLite, so that it outlasts the server: one row a step, as many as memory
-holds. Where the file cannot be used, the past is in memory alone."""
+holds. Where the file cannot be used, the past is in memory alone, and it is tried again."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import os
 import sqlite3
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Iterable
 from contextlib import closing
 from pathlib import Path
@@ -26,11 +27,17 @@ _SCHEMA: Final = (
     "primary key (length_s, number)) without rowid"
 )
 
+_AGAIN_S: Final = 60.0
+"""After a fault of the file."""
+_CLOSED_S: Final = 2.0
+"""For what is being written, when the server ends."""
+
 log = structlog.get_logger("serve")
 
 
 class Memory:
-    """Any thread may call it; the folder is one server's. ``now`` is in seconds since 1970."""
+    """Any thread may call it; the folder is one server's. ``now`` is in seconds since 1970. Who
+    asks never waits for the disk."""
 
     def __init__(
         self, folder: Path, views: Iterable[str], now: Callable[[], float] = time.time
@@ -38,28 +45,41 @@ class Memory:
         self._path, self._now = folder / NAME, now
         self._past = Past(views)
         self._lock = threading.Lock()
+        self._file = threading.Lock()
+        """Of all below."""
         self._conn: sqlite3.Connection | None = None
+        self._unwritten: deque[Step] = deque(maxlen=sum(SPANS.values()))
+        self._again_s = 0.0
+        self._is_closed = False
         try:
             self._conn = _opened(self._path)
             self._restore(self._conn)
         except (sqlite3.Error, OSError) as error:
-            self._give_up(error)
+            self._put_off(error)
 
     def close(self) -> None:
-        with self._lock:
-            if self._conn is not None:
-                self._conn.close()
-                self._conn = None
+        if self._file.acquire(timeout=_CLOSED_S):
+            self._is_closed = True
+            self._disconnect()
+            self._file.release()
 
     def add(self, picture: Pipeline) -> None:
-        """One more look."""
+        """One more look. Waits for the disk."""
         with self._lock:
             ended = self._past.add(self._now(), picture)
-            if ended and self._conn is not None:
-                try:
-                    _write(self._conn, ended)
-                except sqlite3.Error as error:
-                    self._give_up(error)
+        if not ended:
+            return
+        with self._file:
+            self._unwritten.extend(ended)
+            if self._is_closed or self._now() < self._again_s:
+                return
+            try:
+                if self._conn is None:
+                    self._conn = _opened(self._path)
+                _write(self._conn, self._unwritten)
+                self._unwritten.clear()
+            except (sqlite3.Error, OSError) as error:
+                self._put_off(error)
 
     def history(self, length_s: int, views: Iterable[str], figure: str = "") -> History:
         """Of capture and some views; of one figure, if it is named."""
@@ -78,11 +98,15 @@ class Memory:
             if length_s in SPANS:
                 try:
                     self._past.restore(Step.parsed(length_s, number, json.loads(text)))
-                except (ValueError, KeyError, TypeError):
+                except (ValueError, KeyError, TypeError, AttributeError):
                     continue
 
-    def _give_up(self, error: Exception) -> None:
+    def _put_off(self, error: Exception) -> None:
         log.warning(LogEvent.HISTORY_NOT_KEPT, reason=str(error))
+        self._again_s = self._now() + _AGAIN_S
+        self._disconnect()
+
+    def _disconnect(self) -> None:
         if self._conn is not None:
             self._conn.close()
             self._conn = None

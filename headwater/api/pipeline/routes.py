@@ -111,8 +111,9 @@ def _details(app: FastAPI, shared: Shared) -> None:
     ) -> Any:
         """The way of one row: its last changes, and which views have them. For who may see rows of
         the table."""
-        found = await shared.table(table, shared.principal(request))
-        return as_json(await figures.trace(found.label, key, since, records))  # fmt: skip
+        who = shared.principal(request)
+        found = await shared.table(table, who)
+        return as_json(await figures.trace(who, found.label, key, since, records))
 
     _add(app, "/views/{view}", view, pages.ViewPage, 404)
     _add(app, "/alarms/{code}", alarm, None, 404)

@@ -46,7 +46,7 @@ def _view_document(one: OfView) -> dict[str, Any]:
         "store": one.store,
         "next_offset": one.at,
         "applied": one.applied,
-        "waits_for": one.waits or None,
+        "waits_for": _waits(one) or None,
         "last_applied_s": one.moved_s,
         "behind_s": round(one.lag_s, 3),
         "batch": _batch_document(one.batch),
@@ -114,11 +114,15 @@ def _views(found: Way) -> Table:
         if one.applied is False:
             state = Text(f"not yet applied, {one.lag_s:,.1f} s behind", "red")
         if one.waits:
-            state.append(f": waits: {plain(one.waits)}", "red")
+            state.append(f": waits: {plain(_waits(one))}", "red")
         elif one.applied and one.moved_s:
             state.append(f", last moved {age(time.time() - one.moved_s)} ago")
         grid.add_row(one.view, state, _at(one.batch), _row(one))
     return grid
+
+
+def _waits(one: OfView) -> str:
+    return f"{one.waits}: {one.cause}" if one.cause else one.waits
 
 
 def _row(one: OfView) -> Text:

@@ -55,7 +55,8 @@ class Stored(NamedTuple):
 
 class OfView(NamedTuple):
     """``applied``: whether the view has the newest change, None if there is none. ``waits`` says
-    for what, "" if for nothing. ``at`` is the next offset that it applies. ``batch`` had the newest
+    for what, "" if for nothing, and ``cause`` why its key is parked, which may quote rows of all
+    tables of the view. ``at`` is the next offset that it applies. ``batch`` had the newest
     change, None if none has, or it is not remembered. ``stored`` is None where the row was not
     checked: ``unseen`` says why."""
 
@@ -66,6 +67,7 @@ class OfView(NamedTuple):
     moved_s: float | None
     lag_s: float
     waits: str
+    cause: str
     batch: Batch | None
     stored: Stored | None
     unseen: str
@@ -134,29 +136,31 @@ def _of_view(
     at = commit.offset if commit else None
     applied = None if newest is None else at is not None and at > newest.offset
     place = key.topic, partition
-    waits, batch, row, unseen = "", None, None, ""
+    waits, cause, batch, row, unseen = "", "", None, None, ""
     try:
         if is_kept_by_state(config, view):
             with state_session(config) as conn:
                 if conn is not None and newest is not None:
                     batch = _batch(batch_with(conn, place, newest.offset))
-                row, waits, unseen = _in_state(config, conn, view, key)
+                row, cause, unseen = _in_state(config, conn, view, key)
         else:
             if newest is not None:
                 batch = _batch(committed_with(_checkpoint(config, view), place, newest.offset))
             letters = waiting(config, broker, view).keys
             owners = [o for o in letters if (o.topic, o.key) == (key.topic, key.event)]
-            waits = _parked(letters[owners[0]][0].cause) if owners else ""
+            cause = letters[owners[0]][0].cause if owners else ""
             unseen = "trace does not read views without mirrors"
     except HeadwaterError as error:
         unseen = error.message
+    if cause:
+        waits = "its key is parked"
     if report is not None and report.blocked_by and applied is False:
         waits = waits or report.blocked_by.text
     if applied is False:
         waits = waits or f"{(newest.offset - (at or 0)) if newest else 0:,} records before it"
     lag_s, moved_s = (report.lag_s, report.moved_s) if report else (0.0, None)
     store = config.views[view].store
-    return OfView(view, store, at, applied, moved_s, lag_s, waits, batch, row, unseen)
+    return OfView(view, store, at, applied, moved_s, lag_s, waits, cause, batch, row, unseen)
 
 
 def _batch(found: tuple[int, float] | None) -> Batch | None:
@@ -172,7 +176,7 @@ def _checkpoint(config: Config, view: str) -> Path:
 def _in_state(
     config: Config, conn: Connection | None, view: str, key: RowKey
 ) -> tuple[Stored | None, str, str]:
-    """The row, what it waits for, and why it was not checked."""
+    """The row, why its key is parked, and why it was not checked."""
     record = None if conn is None else live_record(conn, config, view)
     known = {} if conn is None or record is None else read_names(conn, record.id)
     found = described(config, view, record, known)
@@ -180,15 +184,14 @@ def _in_state(
     if not of.row_key or not set(of.row_key) <= key.texts.keys():
         return None, "", "no row of this view comes from this row alone"
     own = {name: key.texts[column] for name, column in zip(of.key, of.row_key, strict=True)}
-    waits = ""
+    cause = ""
     if conn is not None and record is not None:
         parked = {one.key: one.cause for one in parked_keys(conn, record.id)}
-        cause = parked.get(tuple(own.values()))
-        waits = "" if cause is None else _parked(cause)
+        cause = parked.get(tuple(own.values()), "")
     row, unseen = _row(config, found, own)
     if row is not None and row.position is not None and conn is not None:
         row = row._replace(batch=_batch(batch_at(conn, row.position)))
-    return row, waits, unseen
+    return row, cause, unseen
 
 
 def _row(config: Config, found: Described, own: dict[str, str]) -> tuple[Stored | None, str]:
@@ -201,7 +204,3 @@ def _row(config: Config, found: Described, own: dict[str, str]) -> tuple[Stored 
     with stored(config, found) as sink:
         rows = list(sink.scan([values]))
     return Stored(own, rows[0].position if rows else None, None), ""
-
-
-def _parked(cause: str) -> str:
-    return f"its key is parked: {cause}"

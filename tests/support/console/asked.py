@@ -50,8 +50,8 @@ class Figures:
         line = next(one for one in self.picture.views if one.view == name)
         return self.found_view or sample.view(line.state, name)
 
-    async def trace(self, table: str, key: Any, since_s: Any, records: int) -> Any:
-        del since_s, records
+    async def trace(self, who: Any, table: str, key: Any, since_s: Any, records: int) -> Any:
+        del who, since_s, records
         return sample.trace(table, key)
 
     async def snapshots(self) -> Any:

@@ -161,7 +161,7 @@ def test_nothing_is_said_to_be_well_because_nobody_could_ask() -> None:
     view = read(console, "/console/views/open_orders").text
     assert "Never" not in view
     assert "Not known: they could not be read." in view
-    console.audit.failing = PermissionError(13, "Permission denied")
+    console.audit.failing = RetryableError("the audit log cannot be read: Permission denied")
     assert console.get("/console/audit").status == 503
 
 

@@ -45,3 +45,9 @@ def test_a_file_that_cannot_be_written_is_a_fault(tmp_path: Path) -> None:
     (tmp_path / "audit.jsonl").mkdir()
     with pytest.raises(RetryableError, match="audit log cannot be written"):
         Audit(tmp_path / "audit.jsonl").write(line("a", "operator", "", "verify", "v", {}, "begun"))
+
+
+def test_a_file_that_cannot_be_read_is_a_fault(tmp_path: Path) -> None:
+    (tmp_path / "audit.jsonl").mkdir()
+    with pytest.raises(RetryableError, match="audit log cannot be read"):
+        Audit(tmp_path / "audit.jsonl").newest(10)

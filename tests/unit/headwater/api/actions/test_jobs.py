@@ -17,6 +17,7 @@ from headwater.api.access.principal import Principal, Role
 from headwater.api.actions import jobs as module
 from headwater.api.actions.audit import Audit
 from headwater.api.actions.jobs import Jobs
+from headwater.api.actions.refusals import LINES
 from headwater.api.problems import ProblemError
 
 ALICE = Principal("alice", Role.OPERATOR, frozenset())
@@ -108,6 +109,8 @@ def test_what_a_command_says_of_keys_is_told_to_who_named_them_alone(tmp_path: P
             await jobs.settled(begun.id, ALICE, 60)
         assert "secret" in jobs.find(begun.id, ALICE).detail
         assert "secret" not in str(jobs.find(begun.id, BOB))
+        token = ALICE._replace(proof="of a token of the same name")
+        assert "secret" not in str(jobs.find(begun.id, token))
 
     assert "secret" not in json.dumps(run(tmp_path, what))
 
@@ -121,6 +124,20 @@ def test_a_viewer_may_do_nothing_and_the_attempt_is_written_down(tmp_path: Path)
 
     (line,) = run(tmp_path, what)
     assert (line["who"], line["outcome"], line["address"]) == ("bob", "refused", "10.0.0.9")
+
+
+def test_what_a_viewer_sends_is_written_down_in_short_and_not_without_end(tmp_path: Path) -> None:
+    async def what(jobs: Jobs, _: Audit) -> None:
+        tables = {"tables": [f"public.t{i}" for i in range(1_000)], "rate": "1 MB/s"}
+        for _i in range(50):
+            with pytest.raises(ProblemError):
+                await jobs.start(BOB, "", Command("snapshot start", "", (), tables))
+
+    lines = run(tmp_path, what)
+    assert len(lines) == LINES + 1
+    assert {json.dumps(one["arguments"]) for one in lines} == {
+        '{"tables": 1000, "rate": "1 MB/s"}'
+    }  # fmt: skip
 
 
 @pytest.fixture
@@ -138,12 +155,15 @@ def test_one_view_has_one_job_at_a_time_and_all_have_four(tmp_path: Path) -> Non
         (first,) = (one for one in started if not isinstance(one, BaseException))
         refused = [one for one in started if isinstance(one, ProblemError)]
         assert [(one.status, one.more["job"]) for one in refused] == [(409, first.id)] * 4
-        await jobs.start(ALICE, "", Command("pause", "v", ()), asks=True)
-        for name in "wx":
+        for name in "wxz":
             await jobs.start(ALICE, "", Command("verify", name, ()))
         with pytest.raises(ProblemError) as full:
             await jobs.start(ALICE, "", Command("verify", "y", ()))
         assert (full.value.status, "Retry-After" in full.value.headers) == (503, True)
+        for _i in range(4):
+            await jobs.start(ALICE, "", Command("pause", "v", ()), asks=True)
+        with pytest.raises(ProblemError, match="4 jobs"):
+            await jobs.start(ALICE, "", Command("pause", "v", ()), asks=True)
         running = await jobs.settled(first.id, ALICE, 0)
         assert (running.status, running.steps, running.rows) == ("running", ("at it",), 3)
 
@@ -168,6 +188,23 @@ def test_a_job_ends_when_it_is_told_to_and_with_the_server(tmp_path: Path) -> No
     lines = outcomes(run(tmp_path, what))
     assert lines[2:4] == [("bob", "job stop", "refused"), ("alice", "job stop", "done")]
     assert lines[4:] == [("alice", "verify", "failed")] * 2
+
+
+def test_what_the_server_ends_by_force_is_written_down(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Deaf(Slow):
+        def stop(self) -> None:
+            pass
+
+    monkeypatch.setattr(module, "Process", Deaf)
+
+    async def what(jobs: Jobs, audit: Audit) -> None:
+        await jobs.start(ALICE, "", Command("verify", "v", ()))
+        await jobs.end(0.01)
+        assert [one.outcome for one in audit.newest(10)] == ["failed", "begun"]
+
+    run(tmp_path, what)
 
 
 @pytest.mark.usefixtures("slow")

@@ -4,8 +4,13 @@ from __future__ import annotations
 
 import sqlite3
 import stat
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import pytest
+
+from headwater.api.pipeline import history_file as module
 from headwater.api.pipeline.history_file import NAME, Memory
 from headwater.pipeline.history import FINE_S, SPANS
 from tests.unit.headwater.pipeline.test_history import BEGIN_S, seen
@@ -69,6 +74,7 @@ def test_what_another_version_wrote_is_left_out(tmp_path: Path) -> None:
     filled(tmp_path, clock, 2 * FINE_S).close()
     with sqlite3.connect(tmp_path / NAME) as conn:
         conn.execute("insert into step values (5, 1, '[]'), (7, 1, '{}'), (300, 2, 'odd')")
+        conn.execute("insert into step values (5, 2, '{\"figures\": []}')")
     assert len(Memory(tmp_path, ["v"], clock).history(FINE_S, []).at_s) == 1
 
 
@@ -76,4 +82,50 @@ def test_without_a_file_it_is_in_memory(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     memory = filled(tmp_path / "file" / "below", Clock(), 2 * FINE_S)
     assert memory.history(FINE_S, []).at_s
+    memory.close()
+
+
+def test_a_file_that_could_not_be_written_is_tried_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> None:
+        raise sqlite3.OperationalError("database or disk is full")
+
+    clock = Clock()
+    with monkeypatch.context() as patched:
+        patched.setattr(module, "_write", full)
+        memory = filled(tmp_path, clock, 3 * FINE_S)
+    for _ in range(61 + FINE_S):
+        memory.add(seen())
+        clock.now_s += 1
+    before = memory.history(FINE_S, ["v"])
+    memory.close()
+    again = Memory(tmp_path, ["v"], clock)
+    assert again.history(FINE_S, ["v"]) == before, "what was not written then is written now"
+    again.close()
+
+
+def test_who_asks_does_not_wait_for_the_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stalled, goes_on = threading.Event(), threading.Event()
+
+    def slow(*_: object) -> None:
+        stalled.set()
+        assert goes_on.wait(60)
+
+    monkeypatch.setattr(module, "_write", slow)
+    clock = Clock()
+    memory = Memory(tmp_path, ["v"], clock)
+    memory.add(seen())
+    clock.now_s += FINE_S
+    with ThreadPoolExecutor(2) as threads:
+        adding = threads.submit(memory.add, seen())
+        assert stalled.wait(60)
+        try:
+            assert threads.submit(memory.history, FINE_S, ["v"]).result(30).at_s
+            assert threads.submit(memory.freshness, "v").result(30)
+        finally:
+            goes_on.set()
+        adding.result(60)
     memory.close()
