@@ -13,7 +13,8 @@ from jobs.state.views.view_generation import quoted
 class RowsCompared(NamedTuple):
     """How many rows each has, and how many one has alone; ``changed`` are in both and differ.
     ``columns`` counts the rows that differ in each column that both have. ``keys`` are some of
-    those rows, with their key as text."""
+    those rows, with their key as text. ``unfit`` counts the keys of each that hold NULL or are
+    those of several rows: of them no view can be made, and the other counts are not exact."""
 
     rows: int
     other_rows: int
@@ -22,10 +23,12 @@ class RowsCompared(NamedTuple):
     changed: int
     columns: Mapping[str, int]
     keys: Sequence[Mapping[str, Any]]
+    unfit: int = 0
+    other_unfit: int = 0
 
     @property
     def equal(self) -> bool:
-        return not (self.added or self.removed or self.changed)
+        return not any((self.added, self.removed, self.changed, self.unfit, self.other_unfit))
 
 
 def compare(
@@ -50,9 +53,11 @@ def compare(
         conn.execute(limit.encode())
         row = conn.execute(query.encode()).fetchone()
     assert row is not None, "an aggregate is one row"
-    rows, others, added, removed, changed, keys, *counts = row
+    rows, others, added, removed, changed, keys, unfit, other_unfit, *counts = row
     found = {name: count for name, count in zip(columns, counts, strict=True) if count}
-    return RowsCompared(rows, others, added, removed, changed, found, keys or [])
+    return RowsCompared(
+        rows, others, added, removed, changed, found, keys or [], unfit, other_unfit
+    )
 
 
 def compared_sql(
@@ -88,7 +93,17 @@ def compared_sql(
         f"count(*) filter (where is_old and is_new and ({any_value})), "
         f"(select json_agg(f) from (select {kind} as kind, json_build_object({named}) as key "
         f"from j where not is_old or not is_new or {any_value} "
-        f"order by {', '.join(keys)} limit {int(most_keys)}) f){counts} from j"
+        f"order by {', '.join(keys)} limit {int(most_keys)}) f), "
+        f"{_unfit('o', keys)}, {_unfit('n', keys)}{counts} from j"
+    )
+
+
+def _unfit(side: str, keys: Sequence[str]) -> str:
+    """How many keys of it hold NULL or are those of several rows."""
+    is_null = " or ".join(f"{one} is null" for one in keys)
+    return (
+        f"(select count(*) from (select from {side} group by {', '.join(keys)} "
+        f"having count(*) > 1 or {is_null}) u)"
     )
 
 

@@ -49,7 +49,9 @@ def diff(
     its writing. Needs a running `headwater apply`. Views with apply.engine = "delta" or mirror =
     false have no mirrors, histories have no current rows: neither can be compared.
 
-    Exit codes: 0 rows and columns are the same, 1 they differ.
+    Keys that hold NULL, and keys of several rows, are counted: a rebuild refuses them.
+
+    Exit codes: 0 rows and columns are the same, 1 they differ, or have such keys.
 
     \b
     Example:
@@ -133,6 +135,8 @@ def document(found: ViewDifference) -> dict[str, Any]:
         "added": rows.added,
         "removed": rows.removed,
         "changed": rows.changed,
+        "live_unfit_keys": rows.unfit,
+        "declared_unfit_keys": rows.other_unfit,
         "columns": dict(rows.columns),
         "new_columns": list(found.new_columns),
         "lost_columns": list(found.lost_columns),
@@ -148,6 +152,12 @@ def said(found: ViewDifference) -> list[str]:
         f"{rows.other_rows:,}: {rows.added:,} added, {rows.removed:,} removed, "
         f"{rows.changed:,} changed"
     ]
+    for whose, unfit in (("live", rows.unfit), ("declared", rows.other_unfit)):
+        if unfit:
+            lines.append(
+                f"{unfit:,} keys of the {whose} SQL hold NULL or are those of several rows: no "
+                "view can be built so, and the counts above are not exact"
+            )
     if rows.columns:
         counts = ", ".join(f"{name} ({count:,} rows)" for name, count in rows.columns.items())
         lines.append(f"columns that change: {counts}")

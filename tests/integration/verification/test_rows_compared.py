@@ -57,6 +57,23 @@ def test_what_is_shown_the_same_is_the_same(conn: Connection, other: str) -> Non
     assert found.keys == []
 
 
+@pytest.mark.parametrize(
+    ("one", "other", "unfit"),
+    [
+        (["(1, 'a', 1)"], ["(1, 'a', 1)", "(1, 'a', 1)"], (0, 1)),
+        (["(1, 'a', 1)", "(1, 'b', 1)", "(1, 'b', 2)"], ["(1, 'a', 1)"], (1, 0)),
+        (["(null::int, 'a', 1)"], ["(null::int, 'a', 1)"], (1, 1)),
+        (["(1, 'a', 1)", "(2, 'a', 1)"], ["(1, 'a', 1)", "(2, 'a', 1)"], (0, 0)),
+    ],
+)
+def test_keys_of_several_rows_and_of_none_are_never_the_same(
+    conn: Connection, one: list[str], other: list[str], unfit: tuple[int, int]
+) -> None:
+    found = compared(conn, rows(*one), rows(*other))
+    assert (found.unfit, found.other_unfit) == unfit
+    assert found.equal is (unfit == (0, 0))
+
+
 def test_values_without_an_equality_and_odd_names_are_compared(conn: Connection) -> None:
     sql = 'select 1 as "I\'d ""x", \'{0}\'::json as "a b", \'(1,2)\'::point as p'
     found = compare(
