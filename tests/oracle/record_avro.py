@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import tempfile
 from pathlib import Path
 from typing import Final
 
 from cdc.events.schemas.schema import schema_head, with_head
-from jobs.spark.java import find_java
 from tests.oracle.avro_records import given
+from tests.oracle.program import answers, of_java
 from tests.support.consumers.consumer_jars import consumer_jars
 
 RECORDED: Final = Path(__file__).with_name("connect_avro.json")
@@ -22,14 +20,9 @@ def main() -> None:
     records = list(given())
     lines = [with_head(schema_head(one.schema), one.text).decode() for one in records]
     jars = [*consumer_jars("avro"), *consumer_jars("connect")]
-    with tempfile.TemporaryDirectory() as folder:
-        sent, found = Path(folder) / "sent", Path(folder) / "found"
-        sent.write_text("\n".join(lines) + "\n", encoding="utf-8")
-        command = [str(find_java()), "-cp", ":".join(map(str, jars)), str(_PROGRAM)]
-        subprocess.run([*command, str(sent), str(found)], check=True)
-        answers = found.read_text(encoding="utf-8").splitlines()
+    made = answers(of_java(_PROGRAM, jars), lines)
     recorded = {}
-    for one, answer in zip(records, answers, strict=True):
+    for one, answer in zip(records, made, strict=True):
         document, octets, back = answer.split("\t")
         payload = json.loads(back)["payload"]
         recorded[one.name] = {"document": document, "hex": octets, "back": payload}

@@ -4,15 +4,14 @@ our schemas and records. PYTHON is one with the packages of ``confluent_protobuf
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
-import tempfile
 from pathlib import Path
 from typing import Final
 
 from cdc.events.formats.protobuf_messages import protobuf_file
 from cdc.events.formats.protobuf_text import file_text
 from tests.oracle.avro_records import given
+from tests.oracle.program import answers
 
 RECORDED: Final = Path(__file__).with_name("protobuf.json")
 _PROGRAM: Final = Path(__file__).with_name("confluent_protobuf.py")
@@ -26,14 +25,10 @@ def main(python: str) -> None:
         json.dumps({"document": document, "text": one.text.decode()})
         for one, document in zip(records, documents, strict=True)
     ]
-    with tempfile.TemporaryDirectory() as folder:
-        sent, found = Path(folder) / "sent", Path(folder) / "found"
-        sent.write_text("\n".join(lines) + "\n", encoding="utf-8")
-        subprocess.run([python, str(_PROGRAM), str(sent), str(found)], check=True)
-        answers = found.read_text(encoding="utf-8").splitlines()
+    made = answers([python, str(_PROGRAM)], lines)
     recorded = {
         one.name: {"document": document, "hex": octets}
-        for one, document, octets in zip(records, documents, answers, strict=True)
+        for one, document, octets in zip(records, documents, made, strict=True)
     }
     text = json.dumps(recorded, ensure_ascii=False, indent=1, sort_keys=True)
     RECORDED.write_text(text + "\n", encoding="utf-8")

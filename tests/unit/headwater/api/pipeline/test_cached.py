@@ -20,10 +20,11 @@ def threads() -> Iterator[ThreadPoolExecutor]:
 
 
 def test_who_asks_at_the_same_time_shares_a_question(threads: ThreadPoolExecutor) -> None:
-    asked, now, go_on = [], 0.0, threading.Event()
+    asked, now, begun, go_on = [], 0.0, threading.Event(), threading.Event()
 
     def ask() -> int:
         asked.append(now)
+        begun.set()
         go_on.wait(10)
         return len(asked)
 
@@ -31,7 +32,7 @@ def test_who_asks_at_the_same_time_shares_a_question(threads: ThreadPoolExecutor
         nonlocal now
         cached = Cached(ask, 5.0, threads, lambda: now)
         waiting = [asyncio.create_task(cached.get()) for _ in range(50)]
-        await asyncio.sleep(0)
+        assert await asyncio.to_thread(begun.wait, 10)
         waiting[0].cancel()  # who goes away takes the question from nobody
         go_on.set()
         assert await asyncio.gather(*waiting[1:]) == [1] * 49
