@@ -98,9 +98,9 @@ class Packing:
             return self.key_head + self._key(text)
         except TypeError:
             raise SourceError(
-                f"topic {self._topic}: a row has null in a column of its key that is NOT NULL by "
-                "now: its schema has no such key",
-                "run `headwater init --again`: rows from before that change have no key",
+                f"topic {self._topic}: a row has null in a column of its key, which is NOT NULL "
+                "now: the row was changed before that, and cannot have a key",
+                "run `headwater init --again`: it takes the rows as they are now",
             ) from None
 
     def value(self, text: bytes) -> bytes:
