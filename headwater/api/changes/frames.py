@@ -8,7 +8,6 @@ from typing import Any, Final
 import orjson
 
 from cdc.lsn import format_lsn
-from headwater.api.changes.condition import UndecidedError
 from headwater.api.changes.event_position import event_of
 from headwater.api.changes.log_reader import GoneError
 from headwater.api.changes.place import LogPlace, Place, SnapshotPlace, base36
@@ -16,6 +15,7 @@ from headwater.api.changes.ring import Entry
 from headwater.api.changes.selection import LEFT, Selection
 from headwater.api.changes.sse import Frame
 from headwater.api.spool.spool_file import SpoolReader
+from headwater.conditions.condition import UndecidedError
 
 BATCH_BYTES: Final = 128 << 10
 _SCAN_BYTES: Final = 4 << 20

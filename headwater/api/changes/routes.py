@@ -11,7 +11,6 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 
 from headwater.api.access.principal import Principal
 from headwater.api.changes.clients import RETRY_AFTER_S, Client
-from headwater.api.changes.condition import ConditionError
 from headwater.api.changes.follow import Following
 from headwater.api.changes.place import Place, PlaceError, parse_place
 from headwater.api.changes.responses import event_stream, one_answer
@@ -21,6 +20,7 @@ from headwater.api.guard import RELEASES
 from headwater.api.problems import ProblemError, unavailable
 from headwater.api.shared import Shared, problems
 from headwater.api.tables import CapturedTable
+from headwater.conditions.condition import ConditionError
 
 TRANSPORT: Final = "headwater.transport"
 """In a request's scope: the transport of its connection."""
@@ -40,7 +40,8 @@ def change_routes(app: FastAPI, shared: Shared) -> None:
         request: Request,
         table: str,
         where: Annotated[
-            str, Query(max_length=1_000, description="COLUMN = LITERAL, joined by `and`.")
+            str,
+            Query(max_length=1_000, description="A condition: total > 1000 and status <> 'new'."),
         ] = "",
         key: Annotated[str, Query(max_length=1_000, description="The key of one row.")] = "",
         snapshot: Annotated[

@@ -9,21 +9,17 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Sequence
 from decimal import Decimal, InvalidOperation
 from typing import Any, Final, NamedTuple
 
 import orjson
 
 from cdc.protocol.relation import Relation
-from headwater.api.changes.condition import (
-    ConditionError,
-    Term,
-    fitted,
-    holds,
-    parse_condition,
-)
 from headwater.api.changes.event_position import Event
+from headwater.conditions.condition import Condition, ConditionError
+from headwater.conditions.decide import holds
+from headwater.conditions.fit import fitted_to_rows
+from headwater.conditions.parse import parse_condition
 
 CHANGE: Final = "change"
 LEFT: Final = "left"
@@ -34,13 +30,13 @@ class Selection(NamedTuple):
     """``key`` is that of the only row wanted, None for all; ``digest`` tells selections apart."""
 
     digest: str
-    terms: Sequence[Term] = ()
+    condition: Condition | None = None
     key: dict[str, Any] | None = None
     has_old_rows: bool = False
 
     @property
     def everything(self) -> bool:
-        return not self.terms and self.key is None
+        return self.condition is None and self.key is None
 
     def is_of_key(self, key: bytes | None) -> bool:
         """Whether an event of this key may be wanted; those without a key are of all rows."""
@@ -48,13 +44,14 @@ class Selection(NamedTuple):
 
     def kind(self, event: Event) -> str:
         """``change``, ``left`` or, for what is not told, "". Raises ``UndecidedError``."""
-        if not self.terms or event.op in ("t", "d") or event.after is None:
+        if self.condition is None or event.op in ("t", "d") or event.after is None:
             return CHANGE
-        if holds(self.terms, event.after, event.unchanged):
+        if holds(self.condition, event.after, event.unchanged):
             return CHANGE
         if event.op == "c":
             return ""
-        if self.has_old_rows and event.before is not None and not holds(self.terms, event.before):
+        before = event.before if self.has_old_rows else None
+        if before is not None and not holds(self.condition, before):
             return ""
         return LEFT
 
@@ -62,9 +59,9 @@ class Selection(NamedTuple):
 def selection(relation: Relation, where: str, key: str) -> Selection:
     """Of a client's ``where`` and ``key``, empty without. Raises ``ConditionError``."""
     digest = hashlib.sha256(json.dumps([where, key]).encode()).hexdigest()[:8]
-    terms = fitted(parse_condition(where), relation) if where else ()
+    condition = fitted_to_rows(parse_condition(where), relation) if where else None
     wanted = _key(relation, key) if key else None
-    return Selection(digest, terms, wanted, relation.replica_identity == "f")
+    return Selection(digest, condition, wanted, relation.replica_identity == "f")
 
 
 def _key(relation: Relation, text: str) -> dict[str, Any]:

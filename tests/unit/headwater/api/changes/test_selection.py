@@ -9,7 +9,6 @@ import pytest
 
 from cdc.errors import UsageError
 from cdc.events.form import DEBEZIUM, Form
-from headwater.api.changes.condition import ConditionError
 from headwater.api.changes.event_position import (
     Event,
     ForeignRecordError,
@@ -17,7 +16,8 @@ from headwater.api.changes.event_position import (
     refuse_unread,
 )
 from headwater.api.changes.selection import selection
-from tests.unit.headwater.api.changes.test_condition import FULL, KEYLESS, ORDERS, ROW
+from headwater.conditions.condition import ConditionError
+from tests.unit.headwater.conditions.test_conditions import FULL, KEYLESS, ORDERS, ROW
 
 
 def event(op: str, after: dict[str, Any] | None, before: dict[str, Any] | None = None) -> Event:

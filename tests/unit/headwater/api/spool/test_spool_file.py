@@ -12,7 +12,7 @@ from headwater.api.spool.spool_file import (
     remove_unfinished,
     spools_in,
 )
-from tests.unit.headwater.api.changes.test_condition import ORDERS
+from tests.unit.headwater.conditions.test_conditions import ORDERS
 
 ID = "0123456789abcdef"
 
