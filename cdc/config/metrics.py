@@ -12,3 +12,4 @@ class Metrics(Section):
 
     capture: Address = ""
     apply: Address = ""
+    serve: Address = ""

@@ -23,6 +23,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from cdc.config import Config, Serve
 from cdc.errors import UsageError
 from cdc.log_events import LogEvent
+from cdc.metrics.server import MetricsServer
 from headwater.api.app import Routes, application
 from headwater.api.changes.clients import RETRY_AFTER_S
 from headwater.api.changes.event_position import refuse_unread
@@ -89,6 +90,8 @@ async def _serve(
     settings = _settings(config.serve, app)
     server = uvicorn.Server(settings)
     shared = inner.state.shared
+    if address := config.metrics.serve:  # until the process ends
+        MetricsServer(address, "metrics.serve", shared.watching.registry, shared.watching.probes)
 
     def stop(*_: object) -> None:
         """While it starts; and what uvicorn, which has handlers of its own meanwhile, raises again

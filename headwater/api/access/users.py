@@ -165,12 +165,17 @@ def _escaped(text: str) -> str:
     return text.replace("\\", "\\\\").replace('"', '\\"')
 
 
+def refuse_name(name: str) -> None:
+    """Raise ``UsageError`` for what no account can be called."""
+    if not NAME.fullmatch(name):
+        raise UsageError(f"{name!r} is no name", "use letters, digits and ._@-")
+
+
 def write_account(
     path: Path, section: str, name: str, hashed: str, role: Role, tables: tuple[str, ...]
 ) -> None:
     """Write the account into the file, which its owner alone can read. Raises ``UsageError``."""
-    if not NAME.fullmatch(name):
-        raise UsageError(f"{name!r} is no name", "use letters, digits and ._@-")
+    refuse_name(name)
     try:
         text = path.read_text(encoding="utf-8") if path.exists() else ""
         fresh = path.with_name(f"{path.name}.new")

@@ -23,6 +23,13 @@ TablesOption = Annotated[
         help="Table whose row values may be shown: schema.table, schema.* or *; repeatable.",
     ),
 ]
+PrintOption = Annotated[
+    bool,
+    typer.Option(
+        "--print",
+        help="Print the lines of the account, for a secret that is mounted, and write no file.",
+    ),
+]
 
 
 def register(app: typer.Typer) -> None:
@@ -75,20 +82,22 @@ def add_user(
     name: Annotated[str, typer.Argument(metavar="NAME")],
     role: RoleOption = "viewer",
     tables: TablesOption = None,
+    prints: PrintOption = False,
 ) -> None:
     """Add a user to the file serve.users, or replace one.
 
     Asks for the password; without a terminal it is the first line of standard input. A running
-    server knows the user at once.
+    server knows the user at once. With --print no configuration is read.
 
     \b
-    Example:
+    Examples:
       headwater serve add-user alice --role operator --table '*'
+      headwater serve add-user alice --print >> users.toml
     """
     refuse_missing()
     from headwater.api.access.passwords import SHORTEST_PASSWORD, hashed_password
 
-    path = _users(ctx)
+    path = None if prints else _users(ctx)
     if sys.stdin.isatty():
         password = typer.prompt("Password", hide_input=True, confirmation_prompt=True, err=True)
     else:
@@ -98,7 +107,8 @@ def add_user(
             "the password is too short", f"use at least {SHORTEST_PASSWORD} characters"
         )
     _write(path, "users", name, hashed_password(password), role, tables)
-    err().print(f"{name} may log in", soft_wrap=True, markup=False)
+    if path is not None:
+        err().print(f"{name} may log in", soft_wrap=True, markup=False)
 
 
 @group.command(name="add-token")
@@ -107,21 +117,25 @@ def add_token(
     name: Annotated[str, typer.Argument(metavar="NAME")],
     role: RoleOption = "viewer",
     tables: TablesOption = None,
+    prints: PrintOption = False,
 ) -> None:
     """Add a token for a program to the file serve.users, or replace one, and print it once.
 
-    The program sends it as `Authorization: Bearer TOKEN`. The file has only its hash.
+    The program sends it as `Authorization: Bearer TOKEN`. The file has only its hash. With --print
+    no configuration is read, and the token goes to standard error.
 
     \b
-    Example:
+    Examples:
       headwater serve add-token cache --table public.orders > cache.token
+      headwater serve add-token cache --print >> users.toml 2> cache.token
     """
     refuse_missing()
     from headwater.api.access.passwords import fresh_token, hashed_token
 
     token = fresh_token()
-    _write(_users(ctx), "tokens", name, hashed_token(token), role, tables)
-    out().print(token, soft_wrap=True, markup=False)
+    _write(None if prints else _users(ctx), "tokens", name, hashed_token(token), role, tables)
+    shown = err() if prints else out()
+    shown.print(token, soft_wrap=True, markup=False, highlight=False)
 
 
 def refuse_missing() -> None:
@@ -144,11 +158,18 @@ def _users(ctx: typer.Context) -> Path:
 
 
 def _write(
-    path: Path, section: str, name: str, hashed: str, role: str, tables: list[str] | None
+    path: Path | None, section: str, name: str, hashed: str, role: str, tables: list[str] | None
 ) -> None:
+    """Into the file, or to standard output."""
     from headwater.api.access.principal import Role
-    from headwater.api.access.users import write_account
+    from headwater.api.access.users import refuse_name, with_account, write_account
 
     if role not in list(Role):
         raise UsageError(f"{role!r} is no role", "use viewer or operator")
-    write_account(path, section, name, hashed, Role(role), tuple(tables or ()))
+    granted = tuple(tables or ())
+    if path is not None:
+        write_account(path, section, name, hashed, Role(role), granted)
+    else:
+        refuse_name(name)
+        lines = with_account("", section, name, hashed, Role(role), granted)
+        out().print(lines, soft_wrap=True, markup=False, highlight=False)

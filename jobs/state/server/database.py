@@ -21,7 +21,13 @@ from jobs.state.server.identity import Identity, claim
 from jobs.state.server.location import Place, home_of, prepare_place, recorded_place, release_place
 from jobs.state.server.migration import migrate
 from jobs.state.server.os_user import Account, server_account
-from jobs.state.server.postmaster import Postmaster, end_left_over, running, start
+from jobs.state.server.postmaster import (
+    Postmaster,
+    answers_elsewhere,
+    end_left_over,
+    running,
+    start,
+)
 from jobs.state.server.requirements import refuse_unfit
 
 OnWait = Callable[[HeadwaterError], None]
@@ -117,8 +123,11 @@ def running_dsn(config: Config) -> str:
     if config.apply.state_dsn:
         return config.apply.state_dsn
     place = recorded_place(home_of(config.apply.state, config.source.name))
-    found = running(place) if place else None
-    return place.dsn if place and found and found.ready else ""
+    if place is None:
+        return ""
+    found = running(place)
+    ready = found.ready if found else answers_elsewhere(place)
+    return place.dsn if ready else ""
 
 
 def delete_state(config: Config) -> None:

@@ -28,6 +28,7 @@ from jobs.state.server.private_folder import PASSED_THROUGH, private_folder
 
 PORT: Final = 5432
 """Only part of the socket's name."""
+_SOCKET: Final = f".s.PGSQL.{PORT}"
 _NAME: Final = "_database"
 OUTSIDE: Final = Path("/var/lib/headwater")
 _SOCKET_BYTES: Final = 107  # sun_path of Linux less its end
@@ -51,6 +52,10 @@ class Place:
     @property
     def log(self) -> Path:
         return self.directory / "server.log"
+
+    @property
+    def socket_file(self) -> Path:
+        return self.socket / _SOCKET
 
     @property
     def dsn(self) -> str:
@@ -142,7 +147,7 @@ def _outside(home: Path) -> Path:
 
 def _socket_folder(directory: Path, account: Account | None) -> Path:
     inside = directory / "socket"
-    if len(os.fsencode(inside / f".s.PGSQL.{PORT}")) > _SOCKET_BYTES:
+    if len(os.fsencode(inside / _SOCKET)) > _SOCKET_BYTES:
         inside = Path(tempfile.mkdtemp(prefix="headwater-"))
     make_private(inside, account)
     return inside

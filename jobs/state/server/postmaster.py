@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import subprocess
 import time
 from contextlib import suppress
@@ -41,13 +42,14 @@ _POLL_S: Final = 0.01
 _START_S: Final = 300.0
 """Recovery after a crash reads at most ``max_wal_size``; disks may be slow."""
 _STOP_S: Final = 60.0
+_ANSWER_S: Final = 1.0
 _LOG_BYTES: Final = 1 << 20
 _READY: Final = "ready"
 _STATUS_LINE: Final = 7
 
 
 class Running(NamedTuple):
-    """What ``postmaster.pid`` says of a server whose process is there."""
+    """What ``postmaster.pid`` says of a server."""
 
     pid: int
     ready: bool
@@ -110,14 +112,32 @@ def start(place: Place, binaries: Binaries, account: Account | None) -> Postmast
 
 
 def running(place: Place) -> Running | None:
-    """The server of a data directory, whoever started it."""
-    file = place.data / "postmaster.pid"
+    """The server of a data directory whose process is there, whoever started it."""
+    noted = _noted(place)
+    return noted if noted and _works_in(noted.pid, place.data) else None
+
+
+def answers_elsewhere(place: Place) -> bool:
+    """Whether a server whose process cannot be seen here takes sessions: that of another container,
+    which shares the folder."""
+    noted = _noted(place)
+    if noted is None or not noted.ready:
+        return False
+    with socket.socket(socket.AF_UNIX) as asked:
+        asked.settimeout(_ANSWER_S)
+        try:
+            asked.connect(str(place.socket_file))
+        except OSError:  # of a server that was killed the file is left, and nobody listens
+            return False
+    return True
+
+
+def _noted(place: Place) -> Running | None:
+    """What ``postmaster.pid`` says, which outlives a server that is killed."""
     try:
-        lines = file.read_text(encoding="utf-8").splitlines()
+        lines = (place.data / "postmaster.pid").read_text(encoding="utf-8").splitlines()
         pid = int(lines[0])
     except (OSError, ValueError, IndexError):
-        return None
-    if not _works_in(pid, place.data):
         return None
     status = lines[_STATUS_LINE].strip() if len(lines) > _STATUS_LINE else ""
     return Running(pid, status == _READY)

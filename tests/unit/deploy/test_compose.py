@@ -16,12 +16,14 @@ import pytest
 import yaml
 
 from cdc.config import load_config
+from headwater.api.app import _JOBS_S
+from headwater.api.server import _STOP_S as _STREAMS_S
 from headwater.cli.capture.command import _STOP_S
 from jobs.spark.session import _SETTINGS
 
 DEPLOY = Path(__file__).parents[3] / "deploy"
 FILE = DEPLOY / "docker-compose.yml"
-OURS = {"init", "capture", "apply"}
+OURS = {"init", "capture", "apply", "serve"}
 _EXACT = r":v?\d+\.\d+\.\d+$|postgres:\d+\.\d+$|@sha256:[0-9a-f]{64}$"
 """PostgreSQL's versions have two numbers."""
 
@@ -99,16 +101,18 @@ def test_ours_may_write_nothing_but_state_and_temporary_files(document: dict[str
         (temporary,) = service["tmpfs"]
         assert temporary.startswith("/tmp:exec,"), "the JVM loads native libraries from there"
         writable = [one for one in service["volumes"] if not one.endswith(":ro")]
-        assert writable == (["state:/var/lib/headwater"] if name == "apply" else [])
+        state, spool = "state:/var/lib/headwater", "serve:/var/lib/headwater-serve"
+        assert writable == {"apply": [state], "serve": [state, spool]}.get(name, [])
 
 
 def test_they_have_time_to_stop(document: dict[str, Any]) -> None:
     seconds = {
         name: int(document["services"][name]["stop_grace_period"].removesuffix("s"))
-        for name in ("capture", "apply")
+        for name in ("capture", "apply", "serve")
     }
     assert seconds["capture"] > _STOP_S
     assert seconds["apply"] > int(_SETTINGS["spark.sql.streaming.stopTimeout"].removesuffix("s"))
+    assert seconds["serve"] > _JOBS_S + _STREAMS_S
 
 
 def test_the_servers_are_those_that_the_tests_run_on(document: dict[str, Any]) -> None:
@@ -137,7 +141,30 @@ def test_the_configuration_is_good_and_asks_servers_of_the_file(
     assert config.apply.state == "/var/lib/headwater"
     text = (DEPLOY / "compose" / "headwater.toml").read_text(encoding="utf-8")
     hosts = set(re.findall(r"(?:host=|://(?::[^@]+@)?|servers = \")(\w+)", text))
-    assert hosts == {"postgres", "opensearch", "redis", "kafka"}
+    assert hosts == {"postgres", "opensearch", "redis", "kafka", "localhost", "serve"}
+
+
+def test_the_console_asks_for_a_login_by_tls_and_keeps_what_it_has_to(
+    document: dict[str, Any],
+) -> None:
+    service = document["services"]["serve"]
+    serve = load_config(
+        DEPLOY / "compose" / "headwater.toml", {"SOURCE_PASSWORD": "a", "REDIS_PASSWORD": "b"}
+    ).serve
+    secrets = {f"/run/secrets/{name}" for name in service["secrets"]}
+    assert {serve.users, serve.tls_certificate, serve.tls_key} <= secrets
+    mounts = dict(one.split(":")[:2] for one in service["volumes"])
+    assert mounts["serve"] == serve.spool
+    assert (
+        mounts["state"]
+        == dict(one.split(":")[:2] for one in document["services"]["apply"]["volumes"])["state"]
+    )
+    assert "pid" not in service, "it ends with the container whose processes it shares"
+    (port,) = service["ports"]
+    assert port.endswith(f":{serve.port}")
+    assert {"localhost", "127.0.0.1", "serve"} == set(serve.hosts)
+    dockerfile = (DEPLOY / "Dockerfile").read_text(encoding="utf-8")
+    assert f" {serve.spool}\n" in dockerfile, "a new volume is its owner's, by that of the image"
 
 
 def test_prometheus_and_the_probes_ask_where_the_processes_listen(
@@ -147,7 +174,7 @@ def test_prometheus_and_the_probes_ask_where_the_processes_listen(
     scraped = yaml.safe_load((DEPLOY / "compose" / "prometheus.yml").read_text(encoding="utf-8"))
     (job,) = scraped["scrape_configs"]
     targets = dict(one.split(":") for one in job["static_configs"][0]["targets"])
-    assert set(targets) == {"capture", "apply"}
+    assert set(targets) == {"capture", "apply", "serve"}
     for name, port in targets.items():
         assert config["metrics"][name] == f"0.0.0.0:{port}"
         probe = document["services"][name]["healthcheck"]["test"][-1]

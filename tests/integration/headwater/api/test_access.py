@@ -11,6 +11,7 @@ from contextlib import suppress
 
 import pytest
 
+from stack.ports import free_port
 from tests.support.commands.deployment import Deployment
 from tests.support.serve.served import Served
 from tests.support.servers.postgres import fresh_database
@@ -38,9 +39,13 @@ def guarded(
         )
         deployment.init()
         served = Served(deployment)
-        served.settings = 'users = "users.toml"\nsession = "1h"\nmax_streams = 40'
+        metrics = free_port({served.port})
+        served.settings = (
+            'users = "users.toml"\nsession = "1h"\nmax_streams = 40\n'
+            f'[metrics]\nserve = "127.0.0.1:{metrics}"'
+        )
         served.write()
-        made = Guarded(served)
+        made = Guarded(served, metrics)
         made.add_user("alice", "--role", "operator", "--table", "*")
         made.add_user("bob", "--table", "public.item")
         made.token = made.add_token("cache", "--table", "public.item")
@@ -51,8 +56,8 @@ def guarded(
 
 
 class Guarded:
-    def __init__(self, served: Served) -> None:
-        self.served = served
+    def __init__(self, served: Served, metrics: int) -> None:
+        self.served, self.metrics = served, metrics
         self.token = ""
 
     def add_user(self, name: str, *options: str, password: str = PASSWORD) -> None:
@@ -131,6 +136,12 @@ def test_nobody_gets_anything_without_a_login(
 def test_probes_are_open_and_tell_nothing(guarded: Guarded) -> None:
     assert guarded.served.get("/livez").status == 200
     assert "missing" not in guarded.served.get("/readyz").document
+
+
+def test_metrics_have_a_port_without_a_login_that_shows_nothing_else(guarded: Guarded) -> None:
+    at = Served(guarded.served.deployment, guarded.metrics)
+    assert b"headwater_serve_streams" in at.get("/metrics").body
+    assert [at.get(path).status for path in ("/livez", "/lag", "/changes/item")] == [200, 404, 404]
 
 
 def test_row_values_are_granted_by_table_whatever_the_name_is_written_like(
