@@ -128,5 +128,7 @@ class LogEvent(StrEnum):
     STREAM_FAILED = "stream_failed"
     LOGIN_FAILED = "login_failed"
     USERS_NOT_READ = "users_not_read"
+    CERTIFICATE_READ = "certificate_read"
+    CERTIFICATE_NOT_READ = "certificate_not_read"
     HISTORY_NOT_KEPT = "history_not_kept"
     AUDIT_NOT_WRITTEN = "audit_not_written"

@@ -7,7 +7,6 @@ import logging
 import os
 import signal
 import socket
-import ssl
 import sys
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -25,6 +24,7 @@ from cdc.errors import UsageError
 from cdc.log_events import LogEvent
 from cdc.metrics.server import MetricsServer
 from headwater.api.app import Routes, application
+from headwater.api.certificate import Certificate
 from headwater.api.changes.clients import RETRY_AFTER_S
 from headwater.api.changes.event_position import refuse_unread
 from headwater.api.changes.routes import TRANSPORT
@@ -87,7 +87,8 @@ async def _serve(
 ) -> None:
     asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(_THREADS))
     app, inner = application(config, config_path, *more)
-    settings = _settings(config.serve, app)
+    certificate = Certificate(config.serve) if config.serve.tls_key else None
+    settings = _settings(config.serve, app, certificate)
     server = uvicorn.Server(settings)
     shared = inner.state.shared
     if address := config.metrics.serve:  # until the process ends
@@ -107,20 +108,23 @@ async def _serve(
             await asyncio.sleep(_LOOK_S)
         shared.stop()
 
-    ending = asyncio.create_task(end_streams())
+    beside = [asyncio.create_task(end_streams())]
+    if certificate is not None:
+        beside.append(asyncio.create_task(certificate.watch()))
     log.info(LogEvent.SERVING, address=config.serve.listen, tls=bool(config.serve.tls_key))
     try:
         async with inner.router.lifespan_context(inner):
             await server.serve(sockets=[taken])
     finally:
-        ending.cancel()
+        for task in beside:
+            task.cancel()
     # Threads may wait for a server: for a view, or for a slot. They have nothing to put in order.
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(0)
 
 
-def _settings(serve: Serve, app: App) -> Any:
+def _settings(serve: Serve, app: App, certificate: Certificate | None = None) -> Any:
     settings = uvicorn.Config(
         app,
         http=partial(_Connection, most=serve.max_streams + _OTHERS),
@@ -138,22 +142,9 @@ def _settings(serve: Serve, app: App) -> Any:
     )
     logging.getLogger("uvicorn.error").setLevel(logging.ERROR)
     settings.load()
-    if serve.tls_key:
-        settings.ssl = _tls(serve)
+    if certificate is not None:
+        settings.ssl = certificate.context
     return settings
-
-
-def _tls(serve: Serve) -> ssl.SSLContext:
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.minimum_version = ssl.TLSVersion.TLSv1_2
-    try:
-        context.load_cert_chain(Path(serve.tls_certificate), Path(serve.tls_key))
-    except (OSError, ssl.SSLError) as error:
-        raise UsageError(
-            f"serve.tls_certificate, serve.tls_key: {error.strerror or error}",
-            "name PEM files that this account can read, the key without a password",
-        ) from None
-    return context
 
 
 class _Connection(HttpToolsProtocol):  # type: ignore[misc]

@@ -77,7 +77,7 @@ def _of_certificate(given: Serve, now_s: float) -> Iterator[Finding]:
         days = f"{left_s / 86_400:.0f} days"
         yield Finding(
             "warning", "serve", f"serve.tls_certificate expires in {days}",
-            "renew it, then restart headwater serve",
+            "renew it: headwater serve reads it again by itself",
         )  # fmt: skip
 
 

@@ -7,6 +7,7 @@ import socket
 import ssl
 import threading
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ import uvicorn
 
 from cdc.config import Serve
 from cdc.errors import UsageError
+from headwater.api.certificate import Certificate
 from headwater.api.guard import Guard
 from headwater.api.server import _settings, listening
 from stack.ports import free_port
@@ -45,12 +47,10 @@ def authority() -> trustme.CA:
 def port(authority: trustme.CA, tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
     """Of a server with a certificate for localhost."""
     folder = tmp_path_factory.mktemp("tls")
-    made = authority.issue_cert("localhost")
-    made.cert_chain_pems[0].write_to_path(folder / "cert.pem")
-    made.private_key_pem.write_to_path(folder / "key.pem")
+    write(authority.issue_cert("localhost"), folder)
     serve = settings(folder)
     taken = listening(serve)
-    server = uvicorn.Server(_settings(serve, Guard(_app, serve)))
+    server = uvicorn.Server(_settings(serve, Guard(_app, serve), Certificate(serve)))
     thread = threading.Thread(target=server.run, kwargs={"sockets": [taken]}, daemon=True)
     thread.start()
     wait_until(lambda: server.started, "the server to start")
@@ -110,6 +110,43 @@ def test_a_key_of_another_certificate_is_refused_at_the_start(
 ) -> None:
     authority.issue_cert("localhost").cert_chain_pems[0].write_to_path(tmp_path / "cert.pem")
     authority.issue_cert("localhost").private_key_pem.write_to_path(tmp_path / "key.pem")
-    serve = settings(tmp_path)
     with pytest.raises(UsageError, match="tls_certificate"):
-        _settings(serve, Guard(_app, serve))
+        Certificate(settings(tmp_path))
+
+
+def test_a_renewed_certificate_greets_who_comes_next(authority: trustme.CA, tmp_path: Path) -> None:
+    """The files are written one after the other: what does not belong together is not used."""
+    before, after = authority.issue_cert("localhost"), authority.issue_cert("localhost")
+    write(before, tmp_path)
+    certificate = Certificate(settings(tmp_path))
+    first = greeting(certificate.context, authority)
+    certificate.look()
+    after.cert_chain_pems[0].write_to_path(tmp_path / "cert.pem")
+    certificate.look()
+    assert greeting(certificate.context, authority) == first
+    write(after, tmp_path)
+    certificate.look()
+    renewed = greeting(certificate.context, authority)
+    assert renewed != first
+    (tmp_path / "key.pem").unlink()
+    certificate.look()
+    assert greeting(certificate.context, authority) == renewed
+
+
+def write(made: trustme.LeafCert, folder: Path) -> None:
+    made.cert_chain_pems[0].write_to_path(folder / "cert.pem")
+    made.private_key_pem.write_to_path(folder / "key.pem")
+
+
+def greeting(context: ssl.SSLContext, authority: trustme.CA) -> bytes:
+    """The certificate that a client is shown."""
+    to_client, to_server = ssl.MemoryBIO(), ssl.MemoryBIO()
+    server = context.wrap_bio(to_server, to_client, server_side=True)
+    client = trusting(authority).wrap_bio(to_client, to_server, server_hostname="localhost")
+    for _ in range(4):
+        for side in (client, server):
+            with suppress(ssl.SSLWantReadError):
+                side.do_handshake()
+    shown = client.getpeercert(binary_form=True)
+    assert shown
+    return shown
