@@ -26,6 +26,7 @@ from benchmarks.views.growth import measure_growth
 from benchmarks.views.joined_backlog import measure_joined
 from benchmarks.views.story import measure_demo
 from benchmarks.views.visible import measure_visible
+from benchmarks.views.waits import measure_waits
 from cdc.errors import UsageError
 from stack import servers
 from stack.guardian import Guardian
@@ -40,6 +41,7 @@ _ON_SERVERS: Final[Mapping[str, Callable[[Setting], dict[str, float]]]] = {
     "beside": measure_beside,
     "bootstrap": measure_bootstrap,
     "visible": measure_visible,
+    "wait": measure_waits,
     "apply": measure_catch_up,
     "joined": measure_joined,
     "growth": measure_growth,

@@ -13,6 +13,7 @@ from benchmarks.capture.shapes import NARROW, RACES, USUAL, WIDE, Shape
 from benchmarks.many.figures import MANY, MANY_VIEWS
 from benchmarks.many.footprint import FOOTPRINT
 from benchmarks.report.figure import Figure, at_least, below
+from benchmarks.views.wait_figures import WAIT
 
 ROWS: Final = 1_000_000
 """Rows of a full measurement; what needs more or fewer takes its share of them."""
@@ -262,6 +263,7 @@ MEASUREMENTS: Final[Mapping[str, tuple[Figure, ...]]] = {
         ),
     ),
     "visible": VISIBLE,
+    "wait": WAIT,
     "apply": APPLY,
     "joined": JOINED,
     "growth": GROWTH,

@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 DEFAULT_HOME = Path(".headwater/bench")
 DEFAULT_ROWS = 1_000_000
 _ONLY_HELP = (
-    "Only these: capture,forms,memory,restart,latency,snapshot,beside,bootstrap,visible,apply,"
-    "joined,growth,many,demo; chaos,snapshot-seeds,view-seeds run only when named. The file keeps"
-    " the other results."
+    "Only these: capture,forms,memory,restart,latency,snapshot,beside,bootstrap,visible,wait,"
+    "apply,joined,growth,many,demo; chaos,snapshot-seeds,view-seeds run only when named. The file"
+    " keeps the other results."
 )
 
 

@@ -78,6 +78,7 @@ PROMISED = {
     "apply_opensearch_vs_bulk",
     "apply_vs_plain_merge",
     "latency_vs_plain_merge",
+    "wait_http_over_p99_ms",
     "view_seeds",
     "view_failures",
     "commit_to_kafka_p50_ms",

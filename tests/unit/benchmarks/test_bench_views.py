@@ -22,6 +22,8 @@ from benchmarks.views.contents import Contents, in_delta
 from benchmarks.views.probes import InDelta, Watcher, watching
 from benchmarks.views.process import applied
 from benchmarks.views.visible import RATE_PER_S, SECONDS, WARM_UP_S, row_of
+from benchmarks.views.wait_figures import WAIT
+from benchmarks.views.waits import figures
 from cdc.errors import FatalError
 
 _APPLIED = (
@@ -151,6 +153,20 @@ def test_visible_is_promised_for_every_store_and_a_join() -> None:
     assert promised["visible_delta_p99_ms"] == (3_000, False)
     assert promised["visible_join_p99_ms"] == (4_000, False)
     assert promised["latency_vs_plain_merge"] == (0.5, False)
+
+
+def test_a_wait_over_http_is_judged_by_what_it_adds_at_the_tail() -> None:
+    client, over_http = [float(ms) for ms in range(100, 0, -1)], [50.0] * 98 + [110.0, 120.0]
+    found = figures(client, over_http)
+    assert found == {
+        "wait_p50_ms": 50.0,
+        "wait_p99_ms": 99.0,
+        "wait_http_p50_ms": 50.0,
+        "wait_http_p99_ms": 110.0,
+        "wait_http_over_p99_ms": 11.0,
+    }
+    assert found.keys() == {figure.name for figure in WAIT}
+    assert {figure.target for figure in WAIT if figure.target} == {(20, False)}
 
 
 def _ended(watcher: Watcher) -> None:
