@@ -110,6 +110,11 @@ class Config(Section):
                 raise ValueError(
                     f"views.{name}.store: no store {view.store!r}; [stores] has: {known}"
                 )
+            if view.change_stream and self.apply.engine != "database":
+                raise ValueError(
+                    f'views.{name}.change_stream: needs apply.engine = "database", which keeps the '
+                    "rows of views"
+                )
             kind = self.stores[view.store].kind
             for setting, wanted in OF_KIND.items():
                 if kind != wanted and setting in view.model_fields_set:

@@ -34,5 +34,8 @@ class Apply(Section):
     retry_s: float = Field(default=60.0, ge=0)
     keep_generations: int = Field(default=1, ge=0)
     keep_days: float = Field(default=7.0, ge=0)
+    keep_changes: int = Field(default=1_000_000, ge=0)
+    keep_changes_s: float = Field(default=86_400.0, gt=0)
+    """Of the changes of a view that has a change stream, as the one before it."""
     dlq_limit: int = Field(default=100, ge=0, le=1000)
     spark: dict[str, str] = Field(default={}, repr=False)

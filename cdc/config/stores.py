@@ -86,6 +86,8 @@ class View(Section):
     ttl_s: int = Field(default=0, ge=0)
     index_by: tuple[str, ...] = ()
     """How rows lie in Redis, as the three before it."""
+    change_stream: bool = False
+    """Whether `headwater serve` serves its rows and their changes."""
     history: Literal["", "log", "scd2"] = ""
     """What a Delta table keeps of rows beside what they are."""
     partition_by: tuple[str, ...] = ()
@@ -101,6 +103,15 @@ class View(Section):
             self._check_template()
         if self.index_by and (self.ttl_s or self.format == "json"):
             raise ValueError("index_by: rows that expire, or are strings, cannot be indexed")
+        return self
+
+    @model_validator(mode="after")
+    def _changes_are_of_rows(self) -> View:
+        if self.change_stream and self.history:
+            raise ValueError(
+                "change_stream: a history keeps what rows were, and has none: declare a second "
+                "view without history"
+            )
         return self
 
     @model_validator(mode="after")

@@ -27,7 +27,7 @@ from headwater.api.app import Routes, application
 from headwater.api.certificate import Certificate
 from headwater.api.changes.clients import RETRY_AFTER_S
 from headwater.api.changes.event_position import refuse_unread
-from headwater.api.changes.routes import TRANSPORT
+from headwater.api.changes.streams import TRANSPORT
 from headwater.api.guard import App, Receive, Scope, Send
 
 _REQUEST_S: Final = 10.0

@@ -52,6 +52,9 @@ def _views(source: Source, tables: _Tables) -> Iterator[Finding]:
         if config.apply.engine == "database" and not _direct(config, view):
             yield _any_select(source, tables, name, view)
             continue
+        if view.change_stream and config.apply.engine == "database":
+            hint = "remove mirror = false from [tables] for its table, or change_stream"
+            yield Finding("error", check, "change_stream needs the mirror of its table", hint)
         try:
             definition = parse_view(name, view.store, view.key, view.sql, view.history)
             seen = _as_followed(config, definition, tables.of(definition))

@@ -25,7 +25,7 @@ from jobs.run.commands.queue import Orders
 from jobs.run.process_parts import Parts
 from jobs.run.removal import drop_spare_mirrors, spare_mirrors
 from jobs.run.schedule import Chore, Schedule
-from jobs.run.state_upkeep import StateUpkeep
+from jobs.run.state_upkeep import StateUpkeep, trim_changes
 from jobs.run.stream.applied_batch import Applied
 from jobs.run.stream.batches import Batches
 from jobs.run.stream.large_batch_staging import by_tasks
@@ -51,8 +51,7 @@ _COMMIT_S: Final = 0.25
 _GROUP_S: Final = 1.0
 """A group is committed at once, and not again before that: ten views would be forty a second."""
 _LOOK_S: Final = 1.0
-_VERSIONS_S: Final = 5.0
-_TABLES_S: Final = 5.0
+_VERSIONS_S, _TABLES_S, _TRIM_S = 5.0, 5.0, 5.0
 _SOURCE_AWAY_S: Final = 60.0
 """A source that does not answer holds up all else until its connection times out."""
 _UPKEEP_S: Final = 600.0
@@ -100,6 +99,7 @@ class Engine:
                 Chore("versions", _VERSIONS_S, self._look_at_versions),
                 Chore("tables", _TABLES_S, self._look_at_names),
                 Chore("upkeep", _UPKEEP_S, self._look_after),
+                Chore("changes", _TRIM_S, lambda: trim_changes(self._conn, parts.config.apply)),
                 Chore("end", _POLL_S, self._look_at_end),
             )
         )

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 import structlog
 
+from cdc.config import Apply
 from cdc.kafka.broker import Offsets
 from cdc.log_events import LogEvent
 from jobs.run.stream.tombstone_expiry import TombstoneExpiry
@@ -16,10 +17,16 @@ from jobs.run.tables.mirrored_tables import MirroredTables
 from jobs.run.views.group_offsets import GroupOffsets
 from jobs.spark.garbage_collector import give_back_memory
 from jobs.state.batch.stream_offsets import forget_batches
+from jobs.state.feeds.feed_log import trim_logs
 from jobs.state.mirrors.indexes import drop_spare_indexes
 from jobs.state.server.connection import Connection
 
 log = structlog.get_logger("apply")
+
+
+def trim_changes(conn: Connection, kept: Apply) -> None:
+    """Let go of changes of views that are no longer kept for readers."""
+    trim_logs(conn, kept.keep_changes, kept.keep_changes_s)
 
 
 @dataclass(slots=True)

@@ -19,11 +19,13 @@ from cdc.lsn import format_lsn
 from headwater.api.changes.clients import Client
 from headwater.api.changes.frames import BATCH_BYTES, Walk, spooled_frames, told
 from headwater.api.changes.hub import Hub, Hubs
-from headwater.api.changes.log_reader import GoneError, Log, LogReader
+from headwater.api.changes.log_reader import GoneError, Log
 from headwater.api.changes.logs_now import LogsNow
+from headwater.api.changes.origin import Origin, TableOrigin
 from headwater.api.changes.place import LogPlace, Place, SnapshotPlace
 from headwater.api.changes.selection import Selection
 from headwater.api.changes.sse import Frame
+from headwater.api.changes.view_origin import StateReads
 from headwater.api.spool.spool_file import Spooled
 from headwater.api.spool.spools import Spools
 from headwater.api.tables import CapturedTable
@@ -48,17 +50,22 @@ class Sources:
     logs: LogsNow
     hubs: Hubs
     spools: Spools
+    reads: StateReads
     readers: asyncio.Semaphore
 
     @classmethod
     def of(cls, config: Config, spools: Spools) -> Sources:
         logs, readers = LogsNow(config), asyncio.Semaphore(_READERS)
-        return cls(config, logs, Hubs(config, logs), spools, readers)
+        return cls(config, logs, Hubs(config), spools, StateReads(config), readers)
+
+    def table(self, table: CapturedTable) -> TableOrigin:
+        return TableOrigin(self.config, self.logs, table)
 
     def close(self) -> None:
         self.hubs.close()
         self.spools.close()
         self.logs.close()
+        self.reads.close()
 
 
 class Following:
@@ -67,12 +74,12 @@ class Following:
     def __init__(
         self,
         sources: Sources,
-        table: CapturedTable,
+        origin: Origin,
         chosen: Selection,
         client: Client,
         idle_s: float,
     ) -> None:
-        self._sources, self._table, self._chosen = sources, table, chosen
+        self._sources, self._origin, self._chosen = sources, origin, chosen
         self._client, self._idle_s = client, idle_s
 
     async def batches(
@@ -91,9 +98,9 @@ class Following:
         else:
             spooled = None
             if place is not None:
-                spooled = self._sources.spools.find(self._table.label, place.spool)
+                spooled = self._sources.spools.find(self._origin.label, place.spool, now.topic_id)
             if spooled is None:
-                making = asyncio.ensure_future(self._sources.spools.fresh(self._table, now))
+                making = asyncio.ensure_future(self._sources.spools.fresh(self._origin, now))
                 while not (await asyncio.wait([making], timeout=self._idle_s))[0]:
                     yield Batch([], "")
                 spooled = making.result()
@@ -110,7 +117,8 @@ class Following:
                 yield batch
 
     def _behind(self, spooled: Spooled) -> LogPlace:
-        return LogPlace(self._chosen.digest, spooled.topic_id, spooled.lsn, spooled.offsets)
+        lsn = spooled.lsn if self._origin.overlaps else 0
+        return LogPlace(self._chosen.digest, spooled.topic_id, lsn, spooled.offsets)
 
     def _begin(self, spooled: Spooled, place: SnapshotPlace, restarted: bool) -> Batch:
         described = spooled.table
@@ -149,9 +157,9 @@ class Following:
     async def _changes(self, place: LogPlace) -> AsyncGenerator[Batch, None]:
         """For ever: through the ring, and by a reader of its own what that has dropped."""
         walk = Walk(self._chosen, place)
-        now = await self._sources.logs.of(self._table.topic)
+        now = await self._origin.now()
         now.refuse(place.topic_id, place.offsets)
-        hub = self._sources.hubs.of(now, place.offsets)
+        hub = self._sources.hubs.of(self._origin, now, place.offsets)
         with hub.followed(self._client):
             while True:
                 in_ring = hub.ring.covers(walk.offsets)
@@ -200,7 +208,7 @@ class Following:
         """Until the ring holds what is next."""
         while not await self._may_read():
             yield Batch([], walk.place)
-        reader = LogReader(self._sources.config, self._table.topic)
+        reader = self._origin.reader()
         try:
             while not hub.ring.dropped_none_of(walk.offsets):
                 at = dict(enumerate(walk.offsets))

@@ -1,7 +1,7 @@
-"""One reader of a topic for all of its clients: a thread reads, the event loop hands on.
+"""One reader of a log for all of its clients: a thread reads, the event loop hands on.
 
 The thread never waits for a client: it fills the ring, and who is too slow is left behind. It waits
-only for the event loop itself. A topic without clients is read on for a minute, then let go of.
+only for the event loop itself. A log without clients is read on for a minute, then let go of.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from cdc.config import Config
 from cdc.errors import HeadwaterError, LogError
 from cdc.log_events import LogEvent
 from headwater.api.changes.clients import Client
-from headwater.api.changes.log_reader import GoneError, Log, LogReader
-from headwater.api.changes.logs_now import LogsNow
+from headwater.api.changes.log_reader import GoneError, Log
+from headwater.api.changes.origin import Origin
 from headwater.api.changes.ring import Entry, Ring
 
 _WAIT_S: Final = 0.5
@@ -36,14 +36,14 @@ log = structlog.get_logger("serve")
 
 
 class Hub:
-    """One topic. But for its thread, use from the event loop."""
+    """One log. But for its thread, use from the event loop."""
 
-    def __init__(self, config: Config, now: Log, begin: Sequence[int]) -> None:
+    def __init__(self, config: Config, origin: Origin, now: Log, begin: Sequence[int]) -> None:
         self.topic_id = now.topic_id
         self.ring = Ring(dict(enumerate(begin)), config.serve.ring_mb << 20)
         self.failed: HeadwaterError | None = None
         self.idle_since: float | None = None
-        self._config, self._topic = config, now.topic
+        self._origin = origin
         self._clients: set[Client] = set()
         self._loop = asyncio.get_running_loop()
         self._ending = threading.Event()
@@ -74,7 +74,7 @@ class Hub:
 
     def _run(self) -> None:
         """The thread."""
-        at, reader = dict(self.ring.high), LogReader(self._config, self._topic)
+        at, reader = dict(self.ring.high), self._origin.reader()
         try:
             while not self._ending.is_set():
                 entries, reached = reader.read(at, _WAIT_S)
@@ -93,12 +93,12 @@ class Hub:
         except RuntimeError:  # the loop has ended
             self._ending.set()
 
-    async def look(self, logs: LogsNow) -> None:
-        """Fail if Kafka has another topic by now, or fewer records than were read. Raises what
+    async def look(self) -> None:
+        """Fail if there is another log by now, or one of fewer records than were read. Raises what
         asking raises. What retention deletes the reader finds by itself."""
         before = dict(self.ring.high)
-        now = await logs.of(self._topic)
         try:
+            now = await self._origin.now()
             kept = [max(at, now.begin[p]) for p, at in before.items() if p < len(now.begin)]
             now.refuse(self.topic_id, kept)
         except GoneError as error:
@@ -119,20 +119,20 @@ class Hub:
 
 
 class Hubs:
-    """Of all topics that are followed."""
+    """Of all logs that are followed."""
 
-    def __init__(self, config: Config, logs: LogsNow) -> None:
-        self._config, self._logs = config, logs
+    def __init__(self, config: Config) -> None:
+        self._config = config
         self._hubs: dict[str, Hub] = {}
 
     async def watch(self) -> None:
-        """Look for ever whether topics are still the same."""
+        """Look for ever whether logs are still the same."""
         away = False
         while True:
             await asyncio.sleep(_LOOK_S)
             for topic, hub in list(self._hubs.items()):
                 try:
-                    await hub.look(self._logs)
+                    await hub.look()
                     away = False
                 except LogError as error:
                     hub.fail(GoneError("recreated", error.message))
@@ -141,8 +141,8 @@ class Hubs:
                         log.warning(LogEvent.TOPIC_NOT_READ, topic=topic, error=str(error))
                     away = True
 
-    def of(self, now: Log, offsets: Sequence[int]) -> Hub:
-        """The hub of a topic for a client that goes on at ``offsets``, which ``now`` holds."""
+    def of(self, origin: Origin, now: Log, offsets: Sequence[int]) -> Hub:
+        """The hub of a log for a client that goes on at ``offsets``, which ``now`` holds."""
         self._let_go()
         hub = self._hubs.get(now.topic)
         if hub is not None and (hub.failed is not None or hub.topic_id != now.topic_id):
@@ -150,7 +150,7 @@ class Hubs:
             hub = None
         if hub is None:
             is_near = sum(now.end) - sum(offsets) <= _BEHIND
-            hub = Hub(self._config, now, offsets if is_near else now.end)
+            hub = Hub(self._config, origin, now, offsets if is_near else now.end)
             self._hubs[now.topic] = hub
         return hub
 

@@ -26,25 +26,25 @@ class GoneError(HeadwaterError):
 
 
 class Log(NamedTuple):
-    """A topic as it is now: the offsets that it holds, by partition, from and up to without."""
+    """A topic, or another log (``origin``), as it is now: the offsets that it holds, by partition,
+    from and up to without. ``remade`` is the reason where it is another one than before."""
 
     topic: str
     topic_id: str
     begin: tuple[int, ...]
     end: tuple[int, ...]
+    remade: str = "recreated"
 
     def refuse(self, topic_id: str, offsets: Sequence[int]) -> None:
         """Raise ``GoneError`` where a client's next offsets cannot be read."""
         if topic_id != self.topic_id:
-            raise GoneError("recreated", f"topic {self.topic} is another one than the id's")
+            raise GoneError(self.remade, f"{self.topic} is another one than the id's")
         if len(offsets) != len(self.end):
-            raise GoneError("partitions", f"topic {self.topic} has another number of partitions")
+            raise GoneError("partitions", f"{self.topic} has another number of partitions")
         for partition, at in enumerate(offsets):
             where = f"{self.topic}-{partition}"
             if at < self.begin[partition]:
-                raise GoneError(
-                    "retention", f"{where}: Kafka no longer holds offset {at}, the next one"
-                )
+                raise GoneError("retention", f"{where} no longer holds offset {at}, the next one")
             if at > self.end[partition]:
                 raise GoneError(
                     "future", f"{where}: offset {at} is beyond the end, {self.end[partition]}"

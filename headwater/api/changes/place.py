@@ -2,6 +2,7 @@
 
     s1.FILTER.SPOOL.ROW                        in the snapshot: the next row of that spool
     l1.FILTER.TOPIC.LSN.OFFSET-OFFSET-...      in the log: the next offset of each partition
+                                               (of a view: the next number, of one partition)
 
 An id names everything that was sent up to its event, and nothing else: a client that goes on from
 it misses nothing and gets nothing twice, whatever the order in which partitions were read. ``LSN``

@@ -1,30 +1,32 @@
-"""``/tables`` and ``/changes/{table}``."""
+"""``/tables``, ``/changes/{table}`` and ``/views/{view}/changes``."""
 
 from __future__ import annotations
 
 import asyncio
 from http import HTTPStatus
-from typing import Annotated, Any, Final
+from typing import Any
 
-from fastapi import FastAPI, Header, Query, Request
-from starlette.responses import JSONResponse, Response, StreamingResponse
+from fastapi import FastAPI, Request
+from starlette.responses import JSONResponse
 
-from headwater.api.access.principal import Principal
-from headwater.api.changes.clients import RETRY_AFTER_S, Client
-from headwater.api.changes.follow import Following
-from headwater.api.changes.place import Place, PlaceError, parse_place
-from headwater.api.changes.responses import event_stream, one_answer
-from headwater.api.changes.selection import Selection, selection
-from headwater.api.changes.sse import HEADERS, KEEP_ALIVE_S
-from headwater.api.guard import RELEASES
-from headwater.api.problems import ProblemError, unavailable
+from headwater.api.access.principal import ALL, Principal
+from headwater.api.changes.streams import (
+    ANSWERS,
+    After,
+    Asked,
+    Key,
+    LastEventId,
+    Snapshot,
+    Wait,
+    Where,
+    stream,
+)
+from headwater.api.changes.view_origin import ViewOrigin
+from headwater.api.pipeline.figures import refuse_unknown
+from headwater.api.problems import ProblemError
 from headwater.api.shared import Shared, problems
 from headwater.api.tables import CapturedTable
-from headwater.conditions.condition import ConditionError
-
-TRANSPORT: Final = "headwater.transport"
-"""In a request's scope: the transport of its connection."""
-_LONGEST_WAIT_S: Final = 60.0
+from jobs.state.views.view_record import tables_of
 
 
 def change_routes(app: FastAPI, shared: Shared) -> None:
@@ -39,58 +41,58 @@ def change_routes(app: FastAPI, shared: Shared) -> None:
     async def changes(
         request: Request,
         table: str,
-        where: Annotated[
-            str,
-            Query(max_length=1_000, description="A condition: total > 1000 and status <> 'new'."),
-        ] = "",
-        key: Annotated[str, Query(max_length=1_000, description="The key of one row.")] = "",
-        snapshot: Annotated[
-            bool, Query(description="False: changes from now on, without rows.")
-        ] = True,
-        after: Annotated[
-            str, Query(max_length=20_000, description="As Last-Event-ID, which wins.")
-        ] = "",
-        wait: Annotated[
-            float | None,
-            Query(ge=0, le=_LONGEST_WAIT_S, description="Long poll: JSON after so many seconds."),
-        ] = None,
-        last_event_id: Annotated[str, Header(max_length=20_000)] = "",
+        where: Where = "",
+        key: Key = "",
+        snapshot: Snapshot = True,
+        after: After = "",
+        wait: Wait = None,
+        last_event_id: LastEventId = "",
     ) -> Any:
         """The table's rows at one LSN, `snapshot-end`, then its changes, on one connection that
         stays open. With `wait`: the next events, as JSON."""
         who = shared.principal(request)
         found = await shared.table(table, who)
-        chosen = _chosen(found, where, key)
-        text = last_event_id or after
-        place = _place(text, chosen)
-        now = await shared.sources.logs.of(found.topic)
-        client = _client(shared, request, who, found)
-        idle_s = KEEP_ALIVE_S if wait is None else wait
-        following = Following(shared.sources, found, chosen, client, idle_s)
-        batches = following.batches(now, place, snapshot)
-        if wait is not None:
-            body = await one_answer(batches, text)
-            return Response(body, media_type="application/json")
+        asked = Asked(where, key, snapshot, last_event_id or after, wait)
+        origin = shared.sources.table(found)
+        return await stream(shared, request, who, origin, [found.label], asked)
 
-        def may_go_on() -> bool:
-            return shared.access.still(who, request.headers, request.cookies, found.label)
+    async def view_changes(
+        request: Request,
+        view: str,
+        where: Where = "",
+        key: Key = "",
+        snapshot: Snapshot = True,
+        after: After = "",
+        wait: Wait = None,
+        last_event_id: LastEventId = "",
+    ) -> Any:
+        """The rows of a view that has `change_stream = true`, as its store has them, then their
+        changes, as of a table. For who may see rows of all its tables."""
+        who = shared.principal(request)
+        refuse_unknown(shared.config, view)
+        declared = shared.config.views[view]
+        _granted(who, view, declared.sql)
+        if not declared.change_stream:
+            raise _without("it has no change_stream = true", "set that in its section, then run")
+        found = await shared.sources.reads.feed(view)
+        if found is None:
+            raise _without("what its readers see was built without changes", "run")
+        shown = _granted(who, view, found.sql)
+        asked = Asked(where, key, snapshot, last_event_id or after, wait)
+        origin = ViewOrigin(shared.sources.reads, found)
+        return await stream(shared, request, who, origin, shown, asked)
 
-        stream = event_stream(shared.clients, client, batches, text, may_go_on)
-        return StreamingResponse(stream, headers=HEADERS)
-
-    answers: dict[int | str, dict[str, Any]] = {
-        200: {
-            "description": "Events; JSON with `wait`",
-            "content": {"text/event-stream": {}, "application/json": {}},
-        }
-    }
     app.add_api_route(
         "/tables", tables, tags=["changes"],
         responses={**problems(), 200: {"content": {"application/json": {}}}},
     )  # fmt: skip
     app.add_api_route(
-        "/changes/{table}", changes, tags=["changes"], responses={**problems(404, 410), **answers}
+        "/changes/{table}", changes, tags=["changes"], responses={**problems(404, 410), **ANSWERS}
     )
+    app.add_api_route(
+        "/views/{view}/changes", view_changes, tags=["changes"],
+        responses={**problems(404, 409, 410), **ANSWERS},
+    )  # fmt: skip
 
 
 def _table(table: CapturedTable, who: Principal) -> dict[str, Any]:
@@ -109,42 +111,21 @@ def _table(table: CapturedTable, who: Principal) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _chosen(table: CapturedTable, where: str, key: str) -> Selection:
-    try:
-        return selection(table.relation, where, key)
-    except ConditionError as error:
+def _granted(who: Principal, view: str, sql: str) -> list[str]:
+    """The tables that a view of this SQL shows rows of. Raises ``ProblemError`` unless ``who`` may
+    see those of all."""
+    tables = sorted(tables_of(view, sql)) or [ALL]
+    if not all(map(who.may_see, tables)):
         raise ProblemError(
-            HTTPStatus.BAD_REQUEST, "wrong-filter", f"filter: {error}", error.hint
-        ) from None
-
-
-def _place(text: str, chosen: Selection) -> Place | None:
-    if not text:
-        return None
-    hint = "send the id of an event of this stream, or none to begin with a snapshot"
-    try:
-        place = parse_place(text)
-    except PlaceError as error:
-        raise ProblemError(HTTPStatus.BAD_REQUEST, "wrong-id", f"id: {error}", hint) from None
-    if place.filter_id != chosen.digest:
-        raise ProblemError(
-            HTTPStatus.BAD_REQUEST, "other-filter", "the id is of a stream with another filter",
-            "send the same where and key as before, or no id",
+            HTTPStatus.FORBIDDEN, "not-granted",
+            f"{who.name} may not see rows of all tables of this view",
+            "grant them with `headwater serve add-user` or `add-token`",
         )  # fmt: skip
-    return place
+    return tables
 
 
-def _client(shared: Shared, request: Request, who: Principal, table: CapturedTable) -> Client:
-    """One more stream, until the request is over. Raises ``ProblemError`` at the cap."""
-    clients = shared.clients
-    if clients.is_full:
-        clients.refused += 1
-        raise unavailable(
-            "too-many-streams", f"{len(clients):,} streams are open, which is serve.max_streams",
-            "try again later", RETRY_AFTER_S,
-        )  # fmt: skip
-    buffer_bytes = shared.config.serve.client_buffer_mb << 20
-    client = Client(who.name, table.label, buffer_bytes, request.scope.get(TRANSPORT))
-    clients.add(client)
-    request.scope[RELEASES].append(lambda: clients.remove(client))
-    return client
+def _without(reason: str, first: str) -> ProblemError:
+    return ProblemError(
+        HTTPStatus.CONFLICT, "no-change-stream", f"the view has no change stream: {reason}",
+        f"{first} `headwater view rebuild` for the view",
+    )  # fmt: skip

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Mapping
 from decimal import Decimal, InvalidOperation
+from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
 import orjson
@@ -33,6 +35,8 @@ class Selection(NamedTuple):
     condition: Condition | None = None
     key: dict[str, Any] | None = None
     has_old_rows: bool = False
+    nulls: Mapping[str, None] = MappingProxyType({})
+    """Columns that rows may not have, which are null then."""
 
     @property
     def everything(self) -> bool:
@@ -46,7 +50,7 @@ class Selection(NamedTuple):
         """``change``, ``left`` or, for what is not told, "". Raises ``UndecidedError``."""
         if self.condition is None or event.op in ("t", "d") or event.after is None:
             return CHANGE
-        if holds(self.condition, event.after, event.unchanged):
+        if holds(self.condition, {**self.nulls, **event.after}, event.unchanged):
             return CHANGE
         if event.op == "c":
             return ""

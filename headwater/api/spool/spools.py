@@ -23,9 +23,9 @@ import structlog
 
 from cdc.config import Config
 from cdc.errors import RetryableError, UsageError
-from cdc.kafka.broker import Broker
 from cdc.log_events import LogEvent
-from headwater.api.changes.log_reader import Log, log_now
+from headwater.api.changes.log_reader import Log
+from headwater.api.changes.origin import Origin
 from headwater.api.spool.spool_file import (
     Spooled,
     SpoolReader,
@@ -34,8 +34,6 @@ from headwater.api.spool.spool_file import (
     remove_unfinished,
     spools_in,
 )
-from headwater.api.spool.table_read import read_table
-from headwater.api.tables import CapturedTable
 
 _AT_ONCE: Final = 2
 """Tables that are read at the same time."""
@@ -70,60 +68,57 @@ class Spools:
         self._ending.set()
         self._lock.close()
 
-    def find(self, label: str, spool_id: str) -> Spooled | None:
-        """The spool that a client was reading."""
+    def find(self, label: str, spool_id: str, topic_id: str) -> Spooled | None:
+        """The spool that a client was reading, if changes can follow it."""
         found = self._spools.get(spool_id)
-        return found if found is not None and found.label == label else None
+        if found is None or (found.label, found.topic_id) != (label, topic_id):
+            return None
+        return found
 
     def open(self, spooled: Spooled) -> SpoolReader:
         """Raises ``OSError`` where its files are gone."""
         return SpoolReader(self._folder, spooled)
 
-    async def fresh(self, table: CapturedTable, now: Log) -> Spooled:
+    async def fresh(self, origin: Origin, now: Log) -> Spooled:
         """One for a client that comes now, whose changes ``now`` still holds.
 
-        Raises ``HeadwaterError`` where the table cannot be read.
+        Raises ``HeadwaterError`` where the rows cannot be read.
         """
-        newest = max(self._of(table.label), key=lambda one: one.made_at_s, default=None)
-        if newest is not None and self._is_fresh(newest, table, now):
+        newest = max(self._of(origin.label), key=lambda one: one.made_at_s, default=None)
+        if newest is not None and self._is_fresh(newest, origin, now):
             return newest
-        task = self._making.get(table.label)
+        task = self._making.get(origin.label)
         if task is None:
-            task = asyncio.create_task(self._make(table))
-            self._making[table.label] = task
-            task.add_done_callback(lambda _: self._making.pop(table.label, None))
+            task = asyncio.create_task(self._make(origin))
+            self._making[origin.label] = task
+            task.add_done_callback(lambda _: self._making.pop(origin.label, None))
         return await asyncio.shield(task)
 
     def _of(self, label: str) -> list[Spooled]:
         return [one for one in self._spools.values() if one.label == label]
 
-    def _is_fresh(self, spooled: Spooled, table: CapturedTable, now: Log) -> bool:
+    def _is_fresh(self, spooled: Spooled, origin: Origin, now: Log) -> bool:
         return (
             self._now() - spooled.made_at_s <= self._max_age_s
             and spooled.topic_id == now.topic_id
             and len(spooled.offsets) == len(now.begin)
             and all(map(int.__ge__, spooled.offsets, now.begin))
-            and spooled.table["schema_id"] == table.relation.schema_id()
+            and spooled.table["schema_id"] == origin.relation.schema_id()
         )
 
-    async def _make(self, table: CapturedTable) -> Spooled:
+    async def _make(self, origin: Origin) -> Spooled:
         async with self._at_once:
-            spooled = await asyncio.to_thread(self._read, table)
+            spooled = await asyncio.to_thread(self._read, origin)
         self._spools[spooled.id] = spooled
         self._forget_old()
         return spooled
 
-    def _read(self, table: CapturedTable) -> Spooled:
-        kafka = self._config.kafka
-        with Broker(kafka.bootstrap_servers, kafka) as broker:
-            began = log_now(broker, table.topic)  # before the snapshot: what follows is not in it
+    def _read(self, origin: Origin) -> Spooled:
         began_s = time.monotonic()
-        shape = table.relation
-        name = ".".join(_exactly(part) for part in (shape.schema, shape.table))
         writer = SpoolWriter(self._folder, secrets.token_hex(8))
         try:
-            read_table(self._config, name, writer, self._going_on)
-            made = writer.finish(table.label, began.topic_id, began.end, self._now(), self._reader)
+            began = origin.snapshot(writer, self._going_on)
+            made = writer.finish(origin.label, began.topic_id, began.end, self._now(), self._reader)
         except OSError as error:
             writer.abandon()
             raise RetryableError(
@@ -133,7 +128,7 @@ class Spools:
             writer.abandon()
             raise
         seconds = round(time.monotonic() - began_s, 3)
-        log.info(LogEvent.TABLE_SPOOLED, table=table.label, rows=made.rows, seconds=seconds)
+        log.info(LogEvent.TABLE_SPOOLED, table=origin.label, rows=made.rows, seconds=seconds)
         return made
 
     def _going_on(self) -> None:
@@ -168,11 +163,6 @@ def _alone(folder: Path) -> IO[bytes]:
             f"serve.spool: {folder}: {error.strerror}", "name a folder that can be written"
         ) from None
     return lock
-
-
-def _exactly(part: str) -> str:
-    """As ``source.tables`` names one table: in quotes nothing is special."""
-    return '"' + part.replace('"', '""') + '"'
 
 
 def _what_rows_depend_on(config: Config) -> str:

@@ -28,6 +28,7 @@ from jobs.sinks.row_errors import Refused, RowsRefusedError, RowsUnfitError
 from jobs.sinks.rows import Rows
 from jobs.state.batch.stream_offsets import read_progress
 from jobs.state.dead_letters.parked_keys import too_many_parked
+from jobs.state.feeds.feed_tables import Feed, empty_feed, fill_feed, make_feed, opened_feed
 from jobs.state.groups.tables import fill_groups, with_groups
 from jobs.state.histories.queue import History, make_queue, make_up_for_history
 from jobs.state.mirrors.indexes import make_indexes
@@ -95,6 +96,7 @@ class Generation:
     form: RowForm
     history: History | None = None
     parked_at_most: int = 0
+    feed: Feed | None = None
 
     @property
     def key(self) -> tuple[str, ...]:
@@ -129,7 +131,10 @@ def opened(
     form = form_of_store(store, columns, plan.key, declared.view)
     with translated(f"opening history {record.name}"):
         history = opened_history(conn, record, kept, columns, form, relation)
-    return Generation(record, kept, columns, form, history, declared.config.apply.dlq_limit)
+    with translated(f"opening the changes of view {record.name}"), conn.transaction():
+        feed = opened_feed(conn, record.id, declared.view.change_stream, columns, plan.key)
+    at_most = declared.config.apply.dlq_limit
+    return Generation(record, kept, columns, form, history, at_most, feed)
 
 
 def begin(
@@ -145,6 +150,8 @@ def begin(
         remember_first_columns(conn, record.id, plan.columns)
         if view.history:
             make_queue(conn, record.id)
+        if view.change_stream:
+            make_feed(conn, record.id, record.name)
         held = read_mirrors(conn)
         tables = {label: present(held[label].table) for label in plan.reads if label in held}
         remember_names(conn, record.id, view_names({}, tables).tables)
@@ -201,6 +208,8 @@ def _load(
         store(parts or rows, columns, generation.key)
         for statement in remember_sql(kept) if history is None else ():
             conn.execute(statement.encode())
+        if generation.feed is not None:
+            fill_feed(conn, generation.feed, kept)
     with translated(f"loading view {record.name}"), conn.transaction():
         if isinstance(rows, _LoadedRows):
             put_off(conn, kept, rows.unfit)
@@ -221,6 +230,8 @@ def load_nothing(conn: Connection, generation: Generation, store: LoadedStore) -
     store((), spark_columns(generation.columns), generation.key)
     with translated(f"loading view {generation.record.name}"), conn.transaction():
         conn.execute(f"truncate {generation.kept.shown}".encode())
+        if generation.feed is not None:
+            empty_feed(conn, generation.feed)
         mark_every_key(conn, generation.kept)
         note_loaded(conn, generation.record.id)
 

@@ -16,6 +16,8 @@ class Change(NamedTuple):
     digest: str | None
     """None: the row is gone."""
     shown: tuple[Any, ...]
+    told: tuple[Any, ...] = ()
+    """What its change stream is given."""
 
 
 class RowStore(Protocol):
@@ -36,11 +38,15 @@ class RowStore(Protocol):
         """Release connections."""
 
 
-def read_changes(rows: Sequence[Sequence[Any]], key: int, first: int) -> list[Change]:
-    """What ``dirty_rows_sql`` and ``all_rows_sql`` give, from column ``first`` on."""
+def read_changes(rows: Sequence[Sequence[Any]], key: int, first: int, shown: int) -> list[Change]:
+    """What ``dirty_rows_sql`` and ``all_rows_sql`` give, from column ``first`` on: the digest, the
+    key, ``shown`` columns for the store, and those for the change stream."""
     behind = first + 1 + key
+    told = behind + shown
     return [
-        Change(tuple(row[first + 1 : behind]), row[first], tuple(row[behind:]))
+        Change(
+            tuple(row[first + 1 : behind]), row[first], tuple(row[behind:told]), tuple(row[told:])
+        )
         for row in rows
         if row[first + 1] is not None
     ]

@@ -83,4 +83,5 @@ def open_keeper(
     id_ = DocumentSql(generation.columns, generation.key, Shape()).id(KEY)
     rows = StoredRows(generation.kept, str(record.id), sink, generation.form, id_)
     keys = KEYS_A_COMMIT if store.cadence_s else KEYS_A_TURN
-    return ViewKeeper(generation.kept, rows, apply.dlq_limit, apply.whole_rows, keys, sure_from)
+    return ViewKeeper(generation.kept, rows, apply.dlq_limit, apply.whole_rows, keys, sure_from,
+                      generation.feed)  # fmt: skip

@@ -21,6 +21,8 @@ from jobs.run.views.row_changes import Change, RowStore, read_changes
 from jobs.sinks.row_errors import TOLD, RowsRefusedError, RowsUnfitError
 from jobs.state.batch.stream_offsets import Progress
 from jobs.state.dead_letters.parked_keys import ParkedKey, any_parked, key_at, park, unpark
+from jobs.state.feeds.feed_log import RowChange, append_changes
+from jobs.state.feeds.feed_tables import Feed
 from jobs.state.groups.sums import GroupSums
 from jobs.state.groups.tables import UNKNOWN
 from jobs.state.server.connection import Connection, numbered, translated
@@ -78,7 +80,8 @@ class Turn:
 class ViewKeeper:
     """Keeps one generation. Use from one thread, with one connection to the state database.
 
-    ``whole_rows`` bounds a view that is computed whole. Keys that are dirty from batch
+    ``feed`` has its changes, if they are served. ``whole_rows`` bounds a view that is computed
+    whole. Keys that are dirty from batch
     ``sure_from`` on are no doubtful ones: they were made so when nobody kept the view.
     """
 
@@ -88,6 +91,7 @@ class ViewKeeper:
     whole_rows: int
     keys_at_most: int = KEYS_A_TURN
     sure_from: int = NEVER
+    feed: Feed | None = None
     clock: Callable[[], float] = time.monotonic
     _dirty_sql: bytes = field(init=False)
     _many_sql: str | None = field(init=False)
@@ -101,9 +105,10 @@ class ViewKeeper:
     _lost: LostGroups | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
-        self._dirty_sql = dirty_rows_sql(self.view, self.store.shown).encode()
-        self._many_sql = many_rows_sql(self.view, self.store.shown)
-        self._whole_sql = all_rows_sql(self.view, self.store.shown).encode()
+        shown = [*self.store.shown, *(self.feed.shown if self.feed else ())]
+        self._dirty_sql = dirty_rows_sql(self.view, shown).encode()
+        self._many_sql = many_rows_sql(self.view, shown)
+        self._whole_sql = all_rows_sql(self.view, shown).encode()
 
     @property
     def name(self) -> str:
@@ -187,13 +192,16 @@ class ViewKeeper:
                 ) from error
             raise
         progress = Progress(*found[0][:4])
-        changes = read_changes(found, len(self.view.key), 4)
+        changes = self._read(found, 4)
         if len({change.key for change in changes}) < len(changes):
             raise RowUnmakeableError(
                 f"view {self.view.name}: two rows have the same key",
                 "extend the view's key until it is unique, then rebuild the view",
             )
         return progress, changes
+
+    def _read(self, found: Sequence[Sequence[Any]], first: int) -> list[Change]:
+        return read_changes(found, len(self.view.key), first, len(self.store.shown))
 
     def _with(self, groups: GroupSums | None) -> None:
         """Make rows of groups' sums from now on; None: of all rows of their groups."""
@@ -221,14 +229,13 @@ class ViewKeeper:
         return numbered(conn).execute(self._dirty_sql, (list(places),), prepare=True).fetchall()
 
     def _whole(self, conn: Connection) -> Turn:
-        name, key = self.view.name, len(self.view.key)
-        with translated(f"computing view {name} whole"):
+        with translated(f"computing view {self.name} whole"):
             found = conn.execute(
                 self._whole_sql, {"at_most": self.whole_rows}, prepare=True
             ).fetchall()
         if found[0][4]:
             raise too_large(self.view, self.whole_rows)
-        progress, changes = Progress(*found[0][:4]), read_changes(found, key, 5)
+        progress, changes = Progress(*found[0][:4]), self._read(found, 5)
         doubt_keys(conn, self.view, [change.key for change in changes])
         refused = self._write(changes, progress)
         return self._settle(conn, [], progress, changes, refused, whole=True)
@@ -260,7 +267,7 @@ class ViewKeeper:
         written = [(one.key, one.digest) for one in kept if one.digest is not None]
         gone = [one.key for one in kept if one.digest is None]
         with translated(f"settling view {self.name}"):
-            if whole or refused or self._parks:
+            if whole or refused or self._parks or (self.feed and kept):
                 with conn.transaction():
                     settle(conn, self.view, places, progress.batch, written, gone)
                     if whole:
@@ -268,6 +275,9 @@ class ViewKeeper:
                     aside = [ParkedKey(key, cause) for key, cause in refused.items()]
                     park(conn, self.view, aside, self.parked_at_most)
                     unpark(conn, self.view, [one.key for one in kept])
+                    if self.feed and kept:
+                        told = [RowChange(one.key, *one.told) for one in kept]
+                        append_changes(conn, self.feed, told, progress)
                 self._parks = any_parked(conn, self.view)
                 waiting = waits_since(conn, self.view)
             else:

@@ -25,6 +25,7 @@ from jobs.run.views.history_recovery import OtherHistories, live_record
 from jobs.run.views.view_clock import ViewClock
 from jobs.run.views.view_entry import ViewEntry
 from jobs.run.views.view_errors import note_errors, of_builds
+from jobs.state.feeds.feed_tables import show_feed
 from jobs.state.server.connection import Connection
 from jobs.state.views.dirty_keys import NEVER
 from jobs.state.views.view_record import PAUSED, note_unbuilt
@@ -248,6 +249,7 @@ class ViewRegistry:
 
     def _keep(self, conn: Connection, one: ViewEntry) -> None:
         assert one.live is not None, "only what is live is kept so"
+        show_feed(conn, one.name, one.live.record.id)
         sure_from = self.generations.made_up(conn, one.live) if one.missed else NEVER
         one.missed = False
         self.generations.lanes.add(one.live, one.declared, sure_from)

@@ -28,6 +28,11 @@ def is_direct(config: Config, name: str) -> bool:
             "mirror = false",
             f'remove mirror = false from [tables."{unmirrored[0]}"], or read that table alone',
         )
+    if unmirrored and view.change_stream:
+        raise ViewError(
+            f"view {name} has change_stream = true, and its table has mirror = false",
+            f'remove mirror = false from [tables."{unmirrored[0]}"], or change_stream',
+        )
     return bool(unmirrored)
 
 

@@ -9,7 +9,10 @@ from jobs.state.server.binaries import MINIMUM_MAJOR
 from jobs.state.server.connection import Connection, shown_place, translated
 from jobs.state.server.identity import Identity
 
-SCHEMAS: Final = ("mirror", "dirty", "shown", "types", "tombstones", "groups", "queue", "staged")
+SCHEMAS: Final = (
+    "mirror", "dirty", "shown", "types", "tombstones", "groups", "queue", "staged",
+    "feed_rows", "feed_log",
+)  # fmt: skip
 """That are made beside ``headwater``: by migrations, and by the first large batch."""
 _DIGITS: Final = 10_000
 _FACTS: Final = """

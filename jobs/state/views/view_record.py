@@ -19,6 +19,12 @@ from views.parse.table_references import tables_read
 
 _COLUMNS: Final = "id, name, generation, sql, key, store, state, coalesce(error, ''), history"
 QUEUE_SCHEMA: Final = "queue"
+FEED_ROWS_SCHEMA: Final = "feed_rows"
+FEED_LOG_SCHEMA: Final = "feed_log"
+_SCHEMAS: Final = (
+    DIRTY_SCHEMA, SHOWN_SCHEMA, QUEUE_SCHEMA, GROUP_SCHEMA, FEED_ROWS_SCHEMA, FEED_LOG_SCHEMA,
+)  # fmt: skip
+"""In each of which a generation may have a table of its own, ``v<id>``."""
 BUILDING: Final = "building"
 LOADED: Final = "loaded"
 PAUSED: Final = "paused"
@@ -158,7 +164,7 @@ def forget_keyed(conn: Connection, types: Sequence[str]) -> None:
 def forget_view(conn: Connection, view_id: int) -> None:
     """Remove a generation's tables and its record."""
     with conn.transaction():
-        for schema in (DIRTY_SCHEMA, SHOWN_SCHEMA, QUEUE_SCHEMA, GROUP_SCHEMA):
+        for schema in _SCHEMAS:
             conn.execute(f"drop table if exists {schema}.v{view_id}".encode())
         conn.execute(b"delete from headwater.views where id = %s", (view_id,))
 

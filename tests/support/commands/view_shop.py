@@ -54,6 +54,8 @@ class Shop:
     redis_url: str
     store_dsn: str
     views: dict[str, tuple[str, str]] = field(default_factory=dict)
+    of_views: str = ""
+    """More lines of each view's section."""
 
     def name(self, view: str) -> str:
         return f"{self.deployment.name}_{view}"
@@ -70,7 +72,8 @@ class Shop:
 
     def write(self) -> None:
         declared = "\n".join(
-            f'[views.{self.name(view)}]\nstore = "{store}"\nkey = ["id"]\nsql = """{sql}"""'
+            f'[views.{self.name(view)}]\nstore = "{store}"\nkey = ["id"]\nsql = """{sql}"""\n'
+            f"{self.of_views}"
             for view, (store, sql) in self.views.items()
         )
         self.deployment.extra = (

@@ -27,6 +27,7 @@ STATE = (
     "9ba60e0eb0e3ba86",  # 0007 groups
     "7277d9ed53c89726",  # 0008 topic_ids
     "21e40cf7ad0bdb0e",  # 0009 fill_snapshots
+    "5848d63528ce32f4",  # 0010 feeds
 )
 """The beginning of each one's checksum. A new migration gets a new line; no line changes."""
 

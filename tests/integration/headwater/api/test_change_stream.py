@@ -267,7 +267,7 @@ def test_a_topic_that_no_longer_holds_the_position_is_gone_and_the_way_back_is_a
 
 
 def test_retention_is_told_to_who_comes_back_too_late(served: Served, kafka: str) -> None:
-    _, place = polled(served, "keyless", "", wait="1")
+    _, place = polled(served, "keyless", "")
     while not place.startswith("l1"):
         _, place = polled(served, "keyless", place, wait="1")
     served.deployment.execute("insert into keyless values ('a'), ('b')")
@@ -365,7 +365,7 @@ def test_bad_input_has_a_clear_answer(
 
 
 def test_an_id_of_another_filter_is_refused(served: Served) -> None:
-    _, place = polled(served, "other", "", wait="1")
+    _, place = polled(served, "other", "")
     answer = served.get("/changes/other", after=place, where="id = 1")
     assert (answer.status, answer.document["type"]) == (400, "urn:headwater:problem:other-filter")
 

@@ -94,6 +94,14 @@ LAKE = GOOD.replace('"opensearch"', '"delta"').replace("url = ", "path = ")
         (GOOD + 'history = "log"', "views.open_orders.history: its store is opensearch, and only"),
         (LAKE + 'history = "all"', "views.open_orders.history: "),
         (
+            LAKE + 'history = "log"\nchange_stream = true',
+            "views.open_orders.change_stream: a history keeps what rows were",
+        ),
+        (
+            GOOD + 'change_stream = true\n[apply]\nengine = "delta"',
+            'views.open_orders.change_stream: needs apply.engine = "database"',
+        ),
+        (
             LAKE + 'partition_by = ["a"]\ncluster_by = ["b"]',
             "views.open_orders.cluster_by: a table with partition_by has none: keep one of them",
         ),

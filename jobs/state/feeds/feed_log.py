@@ -1,0 +1,118 @@
+"""The log of a view's changes: appended to in the transaction in which dirty keys are let go of.
+
+The store has been written before. So what stands in the log is what the store was given, in the
+order of its writes; a write that was cut off before is done again, and told then. A row that is
+what readers hold already is not told.
+
+Numbers rise by random steps. A state database that went back to an older copy of itself, and goes
+on from there, gives its new changes other numbers: who comes with a number that nobody wrote here
+is told to begin anew, in place of going on with what it lacks the changes before.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Final, NamedTuple
+
+from jobs.state.batch.stream_offsets import Progress
+from jobs.state.feeds.feed_tables import Feed
+from jobs.state.server.connection import Connection, translated
+from jobs.state.views.view_record import FEED_LOG_SCHEMA
+
+_STEP: Final = 1 << 20
+"""2^63 is room for some 10^13 changes."""
+_TRIMMED_AT_ONCE: Final = 10_000
+_TRIMMED_IN_A_TURN: Final = 10
+
+
+class RowChange(NamedTuple):
+    """Of one key, each value as text: its JSON, and that of its row, None where that is gone."""
+
+    key: tuple[str, ...]
+    told: str
+    row: str | None
+
+
+def append_changes(
+    conn: Connection, feed: Feed, changes: Sequence[RowChange], progress: Progress
+) -> None:
+    """The store holds these rows; in the caller's transaction, which is on disk when it ends:
+    readers see it by then, and what they have seen must not be lost."""
+    conn.execute(b"set local synchronous_commit = on")
+    query = b"select last_seq from headwater.feeds where view_id = %s for update"
+    row = conn.execute(query, (feed.view_id,), prepare=True).fetchone()
+    assert row is not None, "it goes with its generation"
+    numbers, seq = [], row[0]
+    for _ in changes:
+        seq += random.randint(1, _STEP)
+        numbers.append(seq)
+    keys = [list(column) for column in zip(*(one.key for one in changes), strict=True)]
+    parameters = (
+        *keys,
+        [one.told for one in changes],
+        [one.row for one in changes],
+        numbers,
+        *(progress.lsn, progress.total) * 2,
+        progress.lsn,
+        feed.view_id,
+    )
+    conn.execute(_append_sql(feed.rows, feed.log, len(keys)), parameters, prepare=True)
+
+
+@lru_cache(maxsize=256)
+def _append_sql(rows: str, log: str, width: int) -> bytes:
+    names = ", ".join(f"c{number}" for number in range(width))
+    arrays = ", ".join("%s::text[]" for _ in range(width + 2))
+    return (
+        f"with given as (select array[{names}] as key, told, row, seq "
+        f"from unnest({arrays}, %s::bigint[]) as g({names}, told, row, seq)), "
+        "changed as (select g.*, r.row as was from given g "
+        f"left join {rows} r on r.key = g.key where g.row is distinct from r.row), "
+        f"logged as (insert into {log} (seq, told, row, op, lsn, ordinal, at) "
+        "select seq, told, coalesce(row, was), "
+        "case when row is null then 'd' when was is null then 'c' else 'u' end, "
+        "%s::bigint, %s::bigint, clock_timestamp() from changed), "
+        f"kept as (insert into {rows} select key, told, row, %s::bigint, %s::bigint "
+        "from changed where row is not null on conflict (key) do update set "
+        "told = excluded.told, row = excluded.row, lsn = excluded.lsn, "
+        "ordinal = excluded.ordinal), "
+        f"gone as (delete from {rows} r using changed c where r.key = c.key and c.row is null) "
+        "update headwater.feeds f set lsn = %s, entries = f.entries + n.count, "
+        "last_seq = coalesce(n.last, f.last_seq) "
+        "from (select count(*) as count, max(seq) as last from changed) n "
+        "where f.view_id = %s"
+    ).encode()
+
+
+def trim_logs(conn: Connection, at_most: int, age_s: float) -> int:
+    """Let go of changes beyond ``at_most`` of each view, and of those older than ``age_s``; how
+    many they were. ``conn`` is in autocommit mode."""
+    with translated("looking after the changes of views"):
+        ids = conn.execute(b"select view_id from headwater.feeds where entries > 0").fetchall()
+        return sum(_trim(conn, view_id, at_most, age_s) for (view_id,) in ids)
+
+
+def _trim(conn: Connection, view_id: int, at_most: int, age_s: float) -> int:
+    """By parts, so that whoever writes the view waits for none for long."""
+    log = f"{FEED_LOG_SCHEMA}.v{view_id}"
+    query = (
+        "with feed as (select entries from headwater.feeds where view_id = %(id)s for update), "
+        "oldest as (select seq, at, row_number() over (order by seq) as n "
+        f"from (select seq, at from {log} order by seq limit {_TRIMMED_AT_ONCE}) o), "
+        "spare as (select seq from oldest, feed where n <= feed.entries - %(most)s "
+        "or at < clock_timestamp() - make_interval(secs => %(age)s)), "
+        f"gone as (delete from {log} where seq <= (select max(seq) from spare) returning seq), "
+        "counted as (select count(*) as count, max(seq) as last from gone) "
+        "update headwater.feeds f set entries = f.entries - c.count, "
+        "trimmed = coalesce(c.last, f.trimmed) from counted c where f.view_id = %(id)s "
+        "returning c.count"
+    ).encode()
+    trimmed = 0
+    for _ in range(_TRIMMED_IN_A_TURN):
+        row = conn.execute(query, {"id": view_id, "most": at_most, "age": age_s}).fetchone()
+        trimmed += row[0] if row else 0
+        if row is None or row[0] < _TRIMMED_AT_ONCE:
+            break
+    return trimmed

@@ -1,0 +1,104 @@
+"""What is kept for readers of a view's changes, in a real state database."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from jobs.state.batch.stream_offsets import Progress
+from jobs.state.feeds.feed_log import RowChange, append_changes, trim_logs
+from jobs.state.feeds.feed_reader import GONE, FeedPart, read_changes_from, read_feed
+from jobs.state.feeds.feed_tables import Feed, drop_feed, make_feed, show_feed
+from jobs.state.server.connection import Connection, connect
+from jobs.state.server.migration import migrate
+from jobs.state.views.view_record import add_view, forget_view
+from tests.support.servers.postgres import fresh_database
+
+
+@pytest.fixture
+def state(postgres: str) -> Iterator[Connection]:
+    with fresh_database(postgres) as dsn, connect(dsn, autocommit=True) as conn:
+        migrate(conn)
+        yield conn
+
+
+def made(conn: Connection, generation: int) -> Feed:
+    """A generation of a view, which readers see."""
+    record = add_view(conn, "sales", generation, "select", ["a", "b"], "cache")
+    make_feed(conn, record.id, "sales")
+    show_feed(conn, "sales", record.id)
+    return Feed(record.id, (), ("a", "b"))
+
+
+def written(conn: Connection, feed: Feed, lsn: int, **rows: str | None) -> None:
+    """Rows by key, None where it is gone."""
+    changes = [
+        RowChange((key, "'"), f'{{"a":"{key}"}}', None if row is None else f'{{"n":{row}}}')
+        for key, row in rows.items()
+    ]
+    with conn.transaction():
+        append_changes(conn, feed, changes, Progress(1, lsn, lsn + 1, None))
+
+
+def told(part: FeedPart) -> list[tuple[str, str, str]]:
+    return [(one.op, one.told[6], one.row) for one in part.changes]
+
+
+def test_what_differs_is_told_in_the_order_of_writes_and_nothing_else(state: Connection) -> None:
+    feed = made(state, 1)
+    written(state, feed, 10, x="1", y="1")
+    written(state, feed, 11, x="1", y="2")
+    written(state, feed, 12, x=None, z=None)
+    part = read_changes_from(state, feed.view_id, 1)
+    assert told(part) == [
+        ("c", "x", '{"n":1}'),
+        ("c", "y", '{"n":1}'),
+        ("u", "y", '{"n":2}'),
+        ("d", "x", '{"n":1}'),
+    ]
+    assert [(one.lsn, one.ordinal) for one in part.changes] == [(10, 11)] * 2 + [(11, 12), (12, 13)]
+    rows = state.execute(f"select key, row, lsn from {feed.rows}".encode()).fetchall()
+    assert rows == [(["y", "'"], '{"n":2}', 11)]
+    found = read_feed(state, "sales")
+    assert found is not None
+    assert (found.last, found.lsn, found.trimmed) == (part.changes[-1].seq, 12, 0)
+
+    behind = read_changes_from(state, feed.view_id, part.changes[1].seq + 1)
+    assert (behind.is_known, told(behind)) == (True, told(part)[2:])
+    assert not read_changes_from(state, feed.view_id, part.changes[1].seq).is_known
+    assert read_changes_from(state, feed.view_id, found.last + 1).is_known
+
+
+def test_what_is_let_go_of_is_known_and_the_rest_is_kept(state: Connection) -> None:
+    feed = made(state, 1)
+    for number in range(5):
+        written(state, feed, 10 + number, x=str(number))
+    numbers = [one.seq for one in read_changes_from(state, feed.view_id, 1).changes]
+    assert trim_logs(state, 5, 3_600) == 0
+    assert trim_logs(state, 2, 3_600) == 3
+    part = read_changes_from(state, feed.view_id, numbers[2] + 1)
+    assert (part.trimmed, part.is_known) == (numbers[2], True)
+    assert [one.seq for one in part.changes] == numbers[3:]
+    assert trim_logs(state, 5, 0) == 2
+    part = read_changes_from(state, feed.view_id, numbers[-1] + 1)
+    assert (part.trimmed, part.last, part.is_known) == (numbers[-1], numbers[-1], True)
+    written(state, feed, 20, x=None)
+    assert len(read_changes_from(state, feed.view_id, numbers[-1] + 1).changes) == 1
+
+
+def test_readers_follow_the_generation_that_the_store_shows(state: Connection) -> None:
+    first, second = made(state, 1), made(state, 2)
+    written(state, first, 10, x="1")
+    assert read_changes_from(state, first.view_id, 1) == GONE
+    found = read_feed(state, "sales")
+    assert found is not None
+    assert (found.view_id, found.last) == (second.view_id, 0)
+    show_feed(state, "sales", first.view_id)
+    assert len(read_changes_from(state, first.view_id, 1).changes) == 1
+    forget_view(state, first.view_id)
+    drop_feed(state, second.view_id)
+    assert read_feed(state, "sales") is None
+    assert read_changes_from(state, first.view_id, 1) == GONE
+    query = b"select count(*) from pg_tables where schemaname in ('feed_rows', 'feed_log')"
+    assert state.execute(query).fetchone() == (0,)
