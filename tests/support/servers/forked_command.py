@@ -38,6 +38,7 @@ from tests.support.servers.state_copies import copy_state_databases
 PRELOADED: Final = (
     *("cdc.capture.loop", "cdc.capture.health", "headwater.cli.init.steps", "cdc.lag.measure"),
     *("headwater.check", "rich.progress", "rich.table"),
+    *("cdc.metrics.server", "headwater.lag.samples", "headwater.lag.snapshot_watch"),
     *(
         "jobs.without_mirrors.views",
         "jobs.sinks",

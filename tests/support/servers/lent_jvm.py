@@ -116,8 +116,10 @@ def attached(loan: Loan) -> SparkSession:
     from pyspark.java_gateway import launch_gateway
     from pyspark.sql import SparkSession
 
+    from jobs.spark.java_names import remember
     from jobs.spark.text_udf import register
 
+    remember()  # as in a process that starts its own
     before = os.environ.copy()
     os.environ["PYSPARK_GATEWAY_PORT"] = str(loan.port)
     os.environ["PYSPARK_GATEWAY_SECRET"] = loan.secret
