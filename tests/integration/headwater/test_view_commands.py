@@ -65,13 +65,13 @@ def test_a_rebuild_is_switched_at_one_moment_and_can_be_gone_back_from(
     name, over, seen = shop.name("items"), threading.Event(), list[Counter[bool]]()
 
     def read() -> None:
-        while not over.wait(0.02):
+        while not over.wait(0.1):
             rows = shop.shown("items").values()
             seen.append(Counter(one["name"].isupper() for one in rows))
 
     def write() -> None:
         number = 0
-        while not over.wait(0.02):
+        while not over.wait(0.1):
             number += 1
             shop.deployment.execute(f"update item set name = 'item {number}' where id % 7 = 1")
 

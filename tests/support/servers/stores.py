@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from tests.support.events.batches import Feed
 
 LSN = 0x16_B374_D848
-MOST_READ = 2_000
+MOST_READ = 500
 
 OpenFeed = Callable[..., "Feed"]
 Read = Callable[[], Counter[str]]

@@ -183,7 +183,7 @@ def test_constant_readers_see_one_whole_generation_or_the_other(view: View) -> N
 
     def keep_reading() -> None:
         try:
-            while not done.wait(0.01):
+            while not done.wait(0.05):
                 seen.append(view.read())
         except Exception as error:
             faults.append(error)
