@@ -184,7 +184,11 @@ def _served(setting: Setting) -> Iterator[Wait]:
         return answer.status, answer.read()
 
     def wait(lsn: str) -> None:
-        status, said = asked(f"/views/{_VIEW}/wait?lsn={lsn}&timeout={_TIMEOUT_S}")
+        try:
+            status, said = asked(f"/views/{_VIEW}/wait?lsn={lsn}&timeout={_TIMEOUT_S}")
+        except (OSError, http.client.HTTPException) as error:
+            process.check()
+            raise FatalError(f"wait over HTTP: {error!r}\n{tail(process.log)}") from error
         if status != http.HTTPStatus.OK:
             raise FatalError(f"wait over HTTP: {status}: {said.decode()}\n{tail(process.log)}")
 
