@@ -229,7 +229,7 @@ def _rows(
 ) -> Iterator[tuple[DataFrame, StructType]]:
     """What the store is to be filled with, and its columns."""
     topics, found = kit.snapshots.topics(one.snapshot), _versions(kit, definition)
-    names = Names(kit.broker, kit.config.source.name, definition, state)
+    names = Names(kit.broker, kit.config.source.own_topic, definition, state)
     versions = names.anew(found)
 
     def records_of(table: str) -> DataFrame:

@@ -12,7 +12,6 @@ from pyspark.sql import SparkSession
 
 from cdc.config import Config
 from cdc.kafka.broker import Broker
-from cdc.topics import table_topic
 from jobs.generations.declaration import declared, differing
 from jobs.generations.generation_record import (
     Generation,
@@ -104,7 +103,7 @@ class Kit:
     def topics(self, definition: ViewDefinition) -> dict[str, str]:
         """The main topics of the view's tables, by ``schema.table``."""
         return {
-            one.table_name: table_topic(self.config.source.name, one.schema, one.table)
+            one.table_name: self.config.source.own_topic(one.schema, one.table)
             for one in definition.occurrences
         }
 

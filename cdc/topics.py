@@ -1,22 +1,26 @@
 """Names of topics, slots and groups, and the partition a key goes to. Pure.
 
 Debezium's rules: ``<source>.<schema>.<table>`` with every character outside ``[A-Za-z0-9._-]``
-replaced by ``_``. Two tables may so collide; ``collisions`` finds them and start-up refuses them.
+replaced by ``_``. Two tables may so collide; ``cdc.routes.faults`` finds them.
 """
 
 from __future__ import annotations
 
 import re
-from collections import defaultdict
-from collections.abc import Iterable
 from typing import Final
 
 _OUTSIDE = re.compile(r"[^A-Za-z0-9._-]")
 
 
 def table_topic(source: str, schema: str, table: str) -> str:
-    """The topic that carries one table's events."""
-    return _OUTSIDE.sub("_", f"{source}.{schema}.{table}")
+    """The topic that carries one table's events, unless a route says otherwise
+    (``cdc.routes.route``)."""
+    return kafka_name(f"{source}.{schema}.{table}")
+
+
+def kafka_name(name: str) -> str:
+    """A name as Kafka allows it."""
+    return _OUTSIDE.sub("_", name)
 
 
 def snapshot_topic(source: str, snapshot_id: int, schema: str, table: str) -> str:
@@ -87,22 +91,6 @@ def slot_name(source: str) -> str:
 def view_group(view: str) -> str:
     """The consumer group in which a view's applied offsets are committed."""
     return f"headwater.{view}"
-
-
-def collisions(source: str, tables: Iterable[tuple[str, str]]) -> list[tuple[str, list[str]]]:
-    """Topics that more than one of ``(schema, table)`` would write to, with those tables.
-
-    Kafka itself takes two topics for one when they differ only in ``.`` and ``_``. A table may so
-    meet one of the source's own topics, too.
-    """
-    by_name: dict[str, list[tuple[str, str]]] = defaultdict(list)
-    for schema, table in tables:
-        topic = table_topic(source, schema, table)
-        by_name[topic.replace(".", "_")].append((topic, f"{schema}.{table}"))
-    for topic in (schemas_topic(source), progress_topic(source), dead_letters_topic(source)):
-        by_name[topic.replace(".", "_")].append((topic, "Headwater itself"))
-    shared = [found for found in by_name.values() if len(found) > 1]
-    return sorted((found[0][0], [name for _, name in found]) for found in shared)
 
 
 FRAME_BYTES: Final = 5

@@ -47,10 +47,10 @@ def lost_in_kafka(ledger: Ledger, ends: Mapping[str, int]) -> list[str]:
     ``ends`` has the number of records that were ever written to each topic.
     """
     held = ledger.tables()
-    rows = dict.fromkeys(held, 0)
+    rows = dict.fromkeys((table.topic for table in held.values()), 0)
     for chunk in ledger.chunks():
-        rows[chunk.label] += chunk.rows
-    lost = [t for label, t in held.items() if t.topic and ends.get(t.topic, 0) < rows[label]]
+        rows[held[chunk.label].topic] += chunk.rows
+    lost = [t for t in held.values() if t.topic and ends.get(t.topic, 0) < rows[t.topic]]
     ledger.forget(lost)
     return [table.label for table in lost]
 

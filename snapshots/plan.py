@@ -18,7 +18,8 @@ import json
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
-from typing import Final, NamedTuple
+from types import MappingProxyType
+from typing import Any, Final, NamedTuple
 
 from cdc.config import Source
 from cdc.errors import SourceError
@@ -87,6 +88,7 @@ class TablePlan(NamedTuple):
     row_filter: str | None
     bounds: tuple[str, ...]
     leaves: tuple[Leaf, ...]
+    routed: Mapping[str, Any] = MappingProxyType({})  # as in a mark
 
     @property
     def label(self) -> str:
@@ -99,8 +101,9 @@ class TablePlan(NamedTuple):
 
     @property
     def shape(self) -> str:
-        """Fingerprint of the columns, the key and the conditions, of files not."""
-        document = json.dumps([self.relation.describe(), self.conditions])
+        """Fingerprint of the columns, the key, the conditions and the route, of files not."""
+        told = [self.relation.describe(), self.conditions]
+        document = json.dumps([*told, dict(self.routed)] if self.routed else told)
         return hashlib.sha256(document.encode()).hexdigest()[:32]
 
     def leaf(self, oid: int) -> Leaf:
@@ -162,8 +165,9 @@ def plan_table(
     described = treated(conn, described, source)
     refuse_unrecorded(conn, source, described)
     row_filter = published(conn, table.oid, source.publication_name).row_filter
-    bounded = _bounded(described, bounds)
-    plan = TablePlan(table.oid, described, topic, row_filter, bounded, _leaves(conn, table))
+    bounded, place = _bounded(described, bounds), source.place(table.schema, table.name)
+    routed, files = place.recorded if place.route >= 0 else {}, _leaves(conn, table)
+    plan = TablePlan(table.oid, described, topic, row_filter, bounded, files, routed)
     if not bounded:
         return plan
     if bounds.where and plan.leaves:

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from cdc.columnar.formats.snapshot import RowsEncoder, snapshot_encoder
+from cdc.columnar.snapshot_partitions import SnapshotPartitions
 from cdc.events.change_encoder import change_encoder, content_headers
 from cdc.events.codes import TRUNCATE, quoted
 from cdc.events.envelope import SourceContext, Transaction, clock
@@ -38,6 +39,7 @@ class _Held(NamedTuple):
     timestamp_ms: int
     marker: str
     """What it is if it is not a last one."""
+    partition: int
 
 
 class SnapshotPublisher:
@@ -66,11 +68,14 @@ class SnapshotPublisher:
         self._timestamp_ms = 0
         self._next_marker = "first"
         self._held: _Held | None = None
+        self._parts: SnapshotPartitions | None = None
 
     def start_table(self, relation: Relation, topic: str, now_us: int) -> None:
         """The rows that follow are this table's. Its description goes to ``__schemas`` first."""
         self._topic = topic
         self._encoder = snapshot_encoder(relation, self._context, self._lsn, now_us)
+        parts = SnapshotPartitions(relation, self._context)
+        self._parts = parts if parts else None
         self._timestamp_ms = now_us // 1000
         if self._next_marker != "first":
             self._next_marker = "first_in_data_collection"
@@ -132,17 +137,26 @@ class SnapshotPublisher:
         if self._next_marker != "true" and len(values) > 1:
             values[0] = self._encoder.marked(values[0], self._next_marker)
             self._next_marker = "true"
-        last = keys[-1], values.pop()
-        self._held = _Held(self._topic, self._encoder, *last, self._timestamp_ms, self._next_marker)
+        at = self._placed(keys)
+        self._held = _Held(
+            self._topic,
+            self._encoder,
+            keys[-1],
+            values.pop(),
+            self._timestamp_ms,
+            self._next_marker,
+            at if isinstance(at, int) else at[-1],
+        )
         self._next_marker = "true"
-        self._send(self._topic, keys[:-1], values, self._timestamp_ms)
+        at = at if isinstance(at, int) else at[:-1]
+        self._send(self._topic, keys[:-1], values, self._timestamp_ms, at)
 
     def publish_unmarked(self, block: Block) -> None:
         """Hand all rows to the producer, none of them marked as first or last: the order in which
         several workers read says nothing."""
         keys, values = self._events(block)
         if values:
-            self._send(self._topic, keys, values, self._timestamp_ms)
+            self._send(self._topic, keys, values, self._timestamp_ms, self._placed(keys))
 
     def finish(self) -> None:
         """Publish the last row and wait until Kafka has acknowledged everything."""
@@ -155,6 +169,8 @@ class SnapshotPublisher:
             return [], []
         assert self._encoder is not None, "start_table comes first"
         keys, values = self._encoder.encode(*block)
+        if self._parts is not None:
+            self._parts.take(*block, keys, self._producer.count(self._topic))
         if self._letters is None:
             return keys, values
         at = Position(self._lsn, 0)
@@ -172,13 +188,22 @@ class SnapshotPublisher:
         if held.marker == "first" and marker != "last":
             marker = "first"
         value = held.encoder.marked(held.value, marker or held.marker)
-        self._send(held.topic, [held.key], [value], held.timestamp_ms)
+        self._send(held.topic, [held.key], [value], held.timestamp_ms, held.partition)
+
+    def _placed(self, keys: Sequence[bytes | None]) -> int | Sequence[int]:
+        """The partition of all rows or of each: of those without a key, which keep their order as
+        they do in the stream, and where the route names columns that choose it."""
+        if keys[0] is None:
+            return 0
+        return ANY_PARTITION if self._parts is None else self._parts.of(keys)
 
     def _send(
-        self, topic: str, keys: Sequence[bytes | None], values: Sequence[bytes], timestamp_ms: int
+        self,
+        topic: str,
+        keys: Sequence[bytes | None],
+        values: Sequence[bytes],
+        timestamp_ms: int,
+        at: int | Sequence[int],
     ) -> None:
         self.rows += len(values)
-        if keys and keys[0] is None:  # keyless events keep their order, as they do in the stream
-            self._producer.send(topic, keys, values, timestamp_ms, 0, self._headers)
-        else:
-            self._producer.send(topic, keys, values, timestamp_ms, ANY_PARTITION, self._headers)
+        self._producer.send(topic, keys, values, timestamp_ms, at, self._headers)

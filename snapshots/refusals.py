@@ -219,7 +219,7 @@ def begun_form(config: Config, found: Standing, mark: Mark) -> Form:
             way_out,
         )
     try:
-        form = config.events.form.as_recorded(recorded)
+        form = config.form.as_recorded(recorded)
     except ValueError as error:
         raise SourceError(f"snapshot {found.id}: {error}", way_out) from None
     # Topics of their own, which nobody else reads, have no subjects in a registry.

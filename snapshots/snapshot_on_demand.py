@@ -33,7 +33,7 @@ from cdc.source.catalog import captured_tables
 from cdc.source.postgres import Connection, connect
 from cdc.source.selection import Table
 from cdc.source.slot import create_slot, identify
-from cdc.topics import snapshot_prefix, snapshot_topic, table_topic
+from cdc.topics import snapshot_prefix, snapshot_topic
 from snapshots import state
 from snapshots.conditions import ConditionError, recorded_condition
 from snapshots.initial_snapshot import lost_in_kafka
@@ -103,7 +103,7 @@ def record(
         "rate": options.rate or config.snapshot.rate,
         "purpose": options.purpose,
     }
-    if form := config.events.form.recorded:
+    if form := config.form.recorded:
         given["form"] = form
     if joining:
         given |= {"joining": [table.label for table in tables], "used": list(used)}
@@ -207,10 +207,10 @@ def _run(config: Config, conn: Connection, found: Standing, observer: Observer) 
 
     def topic_of(table: Table) -> str:
         if found.joining:
-            return table_topic(source.name, table.schema, table.name)
+            return source.topic(table.schema, table.name)
         return snapshot_topic(source.name, found.id, table.schema, table.name)
 
-    names = [topic_of(table) for table in captured_tables(conn, chosen)]
+    names = list(dict.fromkeys(map(topic_of, captured_tables(conn, chosen))))
     settings = {**event_settings(kafka), **({} if found.joining else _KEPT)}
     specs = [TopicSpec(n, kafka.partitions, kafka.replication_factor, settings) for n in names]
     here = identify(conn)

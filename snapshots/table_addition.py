@@ -17,15 +17,15 @@ from cdc.errors import SourceError, UsageError
 from cdc.kafka.broker import Broker
 from cdc.kafka.marks import own_mark, refuse_other_form
 from cdc.kafka.topology import topic_specs
+from cdc.routes.patterns import parse_pattern
 from cdc.source.catalog import captured_tables, chosen_tables, relation
 from cdc.source.columns.excluded_columns import column_lists
 from cdc.source.columns.treated_columns import StreamColumns
 from cdc.source.postgres import Connection, connect
 from cdc.source.publication import add_tables, read_publication
-from cdc.source.selection import Table, parse_pattern
+from cdc.source.selection import Table
 from cdc.source.slot import identify, slot_state
 from cdc.source.types import load_types
-from cdc.topics import table_topic
 from snapshots import snapshot_on_demand
 from snapshots.job import Observer
 from snapshots.refusals import refuse_outliving, refuse_server, refuse_uninitialised
@@ -102,13 +102,16 @@ def _not_chosen(conn: Connection, source: Source, name: str) -> SourceError:
 
 
 def _refuse_unknown(conn: Connection, source: Source, tables: Sequence[Table]) -> None:
-    """A key of ``source.keys`` has to be one; and capture reads them, and how columns are treated,
-    at its start alone: it would publish the table's changes without a key, or as they are."""
+    """A key of ``source.keys`` has to be one; and capture reads them, routes, and how columns are
+    treated, at its start alone: it would publish the table's changes without a key, or as they are,
+    or elsewhere."""
     types, name = load_types(conn), source.publication_name
     for table in tables:
         shape = relation(conn, table.oid, types, name, source.keys)
         if table.label in source.treated:
             what = f"the treatment of columns of {table.label} is in source.columns"
+        elif source.place(table.schema, table.name).route >= 0:
+            what = f"the topic of {table.label} is in source.routes"
         elif shape.key != relation(conn, table.oid, types, name).key:
             what = f"the key of {table.label} is in source.keys"
         else:
@@ -161,7 +164,7 @@ def _publish(
     source = config.source
     joining = [table for table in tables if table.label not in published]
     lists = column_lists(conn, source, chosen_tables(conn, source)[0])
-    topics = [table_topic(source.name, table.schema, table.name) for table in tables]
+    topics = list(dict.fromkeys(source.topic(table.schema, table.name) for table in tables))
     with Broker(config.kafka.bootstrap_servers, config.kafka) as broker:
         mark = own_mark(broker, source.name, identify(conn))
         refuse_other_form(config, mark.form)
@@ -169,7 +172,7 @@ def _publish(
         ends = broker.end_offsets(topics)
     observer.step(f"topics: {len(created)} created")
     # Of a table that was captured before, and left: what changed meanwhile is in no stream.
-    of_old = {table_topic(source.name, table.schema, table.name) for table in joining}
+    of_old = {source.topic(table.schema, table.name) for table in joining}
     used = [topic for topic in topics if topic in of_old and any(ends[topic].values())]
     with conn.transaction():
         snapshot_id = snapshot_on_demand.record(

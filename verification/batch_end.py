@@ -12,7 +12,6 @@ from cdc.kafka.broker import Broker, Offsets
 from cdc.source.catalog import relation
 from cdc.source.table_lookup import table_of
 from cdc.source.types import load_types
-from cdc.topics import table_topic
 from verification.log_changes import TableChanges, UntellableError
 from verification.scope import published_relations
 from verification.select_view import SelectView
@@ -61,7 +60,7 @@ class BatchEnds:
         self, snapshot: SourceSnapshot, before: Offsets, end: Offsets
     ) -> dict[tuple[str, str], TableChanges]:
         conn, left = snapshot.conn, MOST_RECORDS
-        topics = [table_topic(self.settings.name, *name) for name in self.view.tables]
+        topics = [self.settings.own_topic(*name) for name in self.view.tables]
         if self.settings.of_debezium:  # whose events do not tell where they were committed
             row = conn.execute("select pg_catalog.pg_current_snapshot()::text").fetchone()
             assert row is not None, "it is a function"

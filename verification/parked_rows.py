@@ -9,7 +9,6 @@ import orjson
 
 from cdc.errors import SourceError
 from cdc.source.postgres import identifier, literal
-from cdc.topics import table_topic
 from jobs.state.dead_letters.parked_keys import parked_keys
 from jobs.state.server.connection import Connection
 from jobs.without_mirrors.dead_letters.letter import Letters, spelled
@@ -28,11 +27,11 @@ def parked_rows(
     view: View,
     letters: Letters,
     source: SourceSnapshot,
-    name: str,
+    topic_of: Callable[[str, str], str],
     versions: Collection[TableVersion] = (),
 ) -> set[bytes]:
-    """The packed keys of rows that wait, or whose tables' rows do. ``name`` is the source's,
-    ``versions`` are those of a single table that letters may be of.
+    """The packed keys of rows that wait, or whose tables' rows do. ``topic_of`` tells a table's
+    topic, ``versions`` are those of a single table that letters may be of.
 
     Of a view over several tables those are told that such a row makes in the source. What it makes
     in the view, from its last good version, may be others.
@@ -43,7 +42,7 @@ def parked_rows(
         found = (rows_of(key, "a dead letter") for key in keys if spelled(key))
         return {key for keys in found for key in keys}
     rows = set[bytes]()
-    for query in _queries(view, letters, source, name):
+    for query in _queries(view, letters, source, topic_of):
         with suppress(SourceError):  # a key in a form that is not PostgreSQL's: it is not told
             rows |= source.keys(query)
     return rows
@@ -60,13 +59,16 @@ def parked_in_state(conn: Connection, view_id: int) -> Callable[[SourceSnapshot]
 
 
 def _queries(
-    view: MaintainedView, letters: Letters, source: SourceSnapshot, name: str
+    view: MaintainedView,
+    letters: Letters,
+    source: SourceSnapshot,
+    topic_of: Callable[[str, str], str],
 ) -> Iterator[str]:
     if letters.rows:
         yield _own(view, [orjson.loads(key) for key in letters.rows], source.key_types)
     rows = published_rows(source.conn, view, source.publication, source.treated)
     for table in {table.name: table for table in view.tables.values()}.values():
-        topic = table_topic(name, table.schema, table.table)
+        topic = topic_of(table.schema, table.table)
         keys = [owner.key for owner in letters.keys if owner.topic == topic]
         keys = [key for key in keys if spelled(key)]
         if not keys:

@@ -11,7 +11,7 @@ from typing import Final, Protocol
 from cdc.config import Config, View
 from cdc.errors import UsageError
 from cdc.kafka.broker import Broker
-from cdc.topics import table_topic, view_dead_letters_topic
+from cdc.topics import view_dead_letters_topic
 from jobs.generations.generation_record import read_generations
 from jobs.generations.view_state import view_directory
 from jobs.state.views.view_status import ViewStatus, view_status
@@ -79,9 +79,9 @@ class FactsOfFiles:
         self._letters: dict[str, tuple[int, int]] = {}
 
     def topics(self, view: str) -> list[str]:
-        source = self._config.source.name
+        source = self._config.source
         found = kept(self._config, view).occurrences
-        return list(dict.fromkeys(table_topic(source, one.schema, one.table) for one in found))
+        return list(dict.fromkeys(source.own_topic(one.schema, one.table) for one in found))
 
     def parked(self, view: str) -> int:
         """They are read again when there are more."""
@@ -119,8 +119,8 @@ class FactsOfState:
         declared = declared_view(self._config, view)
         record = self._status(view).record
         tables = tables_read(view, declared.sql if record is None else record.sql)
-        source = self._config.source.name
-        return [table_topic(source, table.schema, table.table) for table in tables]
+        source = self._config.source
+        return [source.own_topic(table.schema, table.table) for table in tables]
 
     def parked(self, view: str) -> int:
         return self._status(view).parked

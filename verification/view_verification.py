@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from functools import partial
 from typing import TypeVar
 
 from cdc.config import Source
@@ -88,7 +89,8 @@ class Verification:
         self._publication = publication
         self._broker, self._scan = broker, scan
         self._timeout_s, self._limit, self._on_step = timeout_s, limit, on_step
-        self._topics = topics = [table_topic(source, *table) for table in tables_read(view)]
+        self._topic_of = partial(table_topic, source) if settings is None else settings.own_topic
+        self._topics = topics = [self._topic_of(*table) for table in tables_read(view)]
         self._names = [output.name for output in view.outputs]
         self._canonical = row_canonicalizer([canonicalizer(o.type) for o in view.outputs])
         self._key = [self._names.index(name) for name in view.key]
@@ -212,7 +214,7 @@ class Verification:
         letters = self._parked()
         if isinstance(view, MaintainedView):
             self._report.waiting = len(letters.keys)
-        return parked_rows(view, letters, source, self._source, self._versions)
+        return parked_rows(view, letters, source, self._topic_of, self._versions)
 
     def _set_aside(self, outcome: Outcome, parked: set[bytes]) -> None:
         """Rows whose events wait are told as that, once, and neither judged nor repaired."""

@@ -67,7 +67,7 @@ class Capture:
         except HeadwaterError:
             self._broker.close()
             raise
-        here, form = start.identity, config.events.form
+        here, form = start.identity, config.form
         self._unheld = UnheldValues()
         self._context = SourceContext(
             version, self._source.name, here.database, form, registry, self._unheld
@@ -236,6 +236,8 @@ class Capture:
         self._recorder.turn = start.turn
         self._recorder.topic_ids = dict(start.topic_ids)
         self._recorder.regrouped = start.mark.regrouped
+        self._topics.routed |= start.routed
+        self._recorder.routed = self._topics.routed
         self._topics.partitions.update({topic: len(ends) for topic, ends in start.ends.items()})
         self._producer.next_offsets.update({t: dict(ends) for t, ends in start.ends.items()})
         letters: Collection[tuple[str, Position]] = ()

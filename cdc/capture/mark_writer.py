@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from time import monotonic, time, time_ns
-from typing import Final
+from typing import Any, Final
 
 from cdc.capture.confirmation import Flight, Progress
 from cdc.capture.partition_floors import Floors
@@ -31,13 +31,14 @@ class MarkWriter:
     def __init__(
         self, config: Config, identity: SourceIdentity, producer: Producer, pulse: Pulse
     ) -> None:
-        self._source, self._form = config.source, config.events.form.recorded
+        self._source, self._form = config.source, config.form.recorded
         self._every_s = config.capture.progress_ms / 1000
         self._longest_s = config.capture.reconnect_s
         self.identity = identity
         self.floors = Floors()
         self.topic_ids: dict[str, str] = {}
         self.regrouped: Mapping[str, Mapping[int, int]] = {}
+        self.routed: Mapping[str, Mapping[str, Any]] = {}
         self.turn = 0
         self._pulse = pulse
         self._producer = producer
@@ -99,6 +100,7 @@ class MarkWriter:
             dict(self.topic_ids),
             self.regrouped,
             self._form,
+            dict(self.routed),
         )
 
     def _write(self, confirmed: int) -> None:

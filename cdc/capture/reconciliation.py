@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import orjson
 import structlog
 
+from cdc.capture.routed_tables import check_routes, topic_before
 from cdc.config import Config
 from cdc.errors import HeadwaterError, LogError, SourceError
 from cdc.events.marks import Mark
@@ -32,7 +33,6 @@ from cdc.source.publication import read_publication, unpublished
 from cdc.source.selection import Table
 from cdc.source.slot import PLUGIN, SlotState, SourceIdentity, identify, slot_state
 from cdc.source.timelines import branched_at, read_history
-from cdc.topics import table_topic
 
 REBUILD = (
     "run `headwater init --again` for a new snapshot, and let the views apply it: "
@@ -51,6 +51,7 @@ class Start(NamedTuple):
     ends: dict[str, dict[int, int]]
     turn: int = 0
     topic_ids: Mapping[str, str] = MappingProxyType({})
+    routed: Mapping[str, Mapping[str, Any]] = MappingProxyType({})
 
 
 def begin(config: Config, broker: Broker, read: Read = orjson.loads) -> Start:
@@ -77,7 +78,8 @@ def reconcile(config: Config, conn: Connection, broker: Broker, read: Read = orj
     _check_topics(mark, ends)
     ids = broker.topic_ids(sorted(ends))
     check_topic_ids(mark, ids)
-    return Start(mark, identity, ends, stored.next_turn, ids)
+    routed = check_routes(config.source, conn, mark, ends)
+    return Start(mark, identity, ends, stored.next_turn, ids, routed)
 
 
 def newest_event(broker: Broker, mark: Mark, read: Read = orjson.loads) -> int:
@@ -133,7 +135,7 @@ def check_publication(config: Config, conn: Connection, mark: Mark) -> list[Tabl
     absent = unpublished(publication, tables)
     _check_columns(config, conn, tables, {(one.schema, one.name) for one in absent})
     for table in absent:
-        if table_topic(source.name, table.schema, table.name) in mark.offsets:
+        if topic_before(source.name, mark, table) in mark.offsets:
             raise SourceError(
                 f"table {table.label} is not in publication {source.publication_name} any more",
                 f"{REBUILD}; or remove it from source.tables",

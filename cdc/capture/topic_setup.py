@@ -7,11 +7,13 @@ goes to it: after a crash, what stands in a topic that no mark names would be pu
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from typing import Any
 
 import structlog
 
 from cdc.capture.ddl_trigger import DdlTrigger
 from cdc.capture.other_sources import OtherSources
+from cdc.capture.routed_tables import PUBLISHED
 from cdc.config import Config
 from cdc.events.capture_dead_letters import DeadLetters
 from cdc.events.formats.packing import Registry
@@ -24,11 +26,9 @@ from cdc.lsn import Position, format_lsn
 from cdc.protocol.relation import Relation
 from cdc.source.bounded_query import asking
 from cdc.source.errors import translated
-from cdc.topics import ddl_topic, dead_letters_topic, outbox_topic, schemas_topic, table_topic
+from cdc.topics import ddl_topic, dead_letters_topic, outbox_topic, schemas_topic
 
 log = structlog.get_logger("capture")
-
-_PUBLISHED = "select schemaname, tablename from pg_catalog.pg_publication_tables where pubname = %s"
 
 
 class Topics:
@@ -49,6 +49,8 @@ class Topics:
         self.partitions: dict[str, int] = {}
         self.cut_records = 0
         """Records that became dead letters."""
+        self.routed: dict[str, Mapping[str, Any]] = {}
+        """Where tables are that a route puts elsewhere than their names say, as in a mark."""
         self._config = config
         self._broker = broker
         self._producer = producer
@@ -82,8 +84,11 @@ class Topics:
 
     def described(self, relation: Relation) -> None:
         """The server names a table. Rows need not follow: it names partitions beside their root."""
-        topic = table_topic(self._config.source.name, relation.schema, relation.table)
+        place = self._config.source.place(relation.schema, relation.table)
+        topic = place.topic
         self._described[topic] = relation.name
+        if place.route >= 0:
+            self.routed[relation.name] = place.recorded
         if self._tables is not None:
             self._tables.add(topic)
 
@@ -146,7 +151,7 @@ class Topics:
         """Counts of transactions with their topic, if they are asked for."""
         if not self._config.capture.transaction_metadata:
             return None
-        ledger = Ledger(self._config.source.name, self._config.events.form, self._registry)
+        ledger = Ledger(self._config.source.name, self._config.form, self._registry)
         self.open(ledger.topic, 1)
         return ledger
 
@@ -181,6 +186,6 @@ class Topics:
         if self._tables is None:
             source = self._config.source
             with asking(source.dsn) as conn, translated("reading the published tables"):
-                rows = conn.execute(_PUBLISHED, (source.publication_name,)).fetchall()
-            self._tables = {table_topic(source.name, schema, table) for schema, table in rows}
+                rows = conn.execute(PUBLISHED, (source.publication_name,)).fetchall()
+            self._tables = {source.topic(schema, table) for schema, table in rows}
         return self._tables

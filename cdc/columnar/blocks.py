@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -16,12 +17,14 @@ one, and copying them is what they cost anyway."""
 
 
 class Events:
-    """Events of one kind of one table: ``at`` are their places among all rows of the stretch."""
+    """Events of one kind of one table: ``at`` are their places among all rows of the stretch,
+    ``by`` is what chooses their partitions, by default their keys."""
 
-    __slots__ = ("at", "keys", "values")
+    __slots__ = ("at", "by", "keys", "values")
 
-    def __init__(self, at: Ints, keys: Any, values: Any) -> None:
+    def __init__(self, at: Ints, keys: Any, values: Any, by: Any = None) -> None:
         self.at = at
+        self.by = keys if by is None else by
         self.keys = keys
         self.values = values
 
@@ -36,33 +39,40 @@ class Events:
 def block(
     events: list[Events], deletes: list[bool], partitions: int, *, tombstones: bool = True
 ) -> Block:
-    """The records of a table in order, with ``tombstones`` behind their deletes.
+    """The records of a topic in order, with ``tombstones`` behind their deletes.
 
     ``deletes`` says which of ``events`` are deletes.
     """
-    keyed = events[0].keys is not None
-    followed = keyed and tombstones
     at = np.concatenate([part.at for part in events])
     values = [text for part in events for text in texts_of(part.values)]
-    keys: list[bytes | None] = [None] * len(at)
-    chosen: Ints = np.zeros(len(at), np.int64)
-    if keyed:
-        keys = [text for part in events for text in texts_of(part.keys)]
-        chosen = np.concatenate([partitions_for(part.keys, partitions) for part in events])
+    keys = [key for part in events for key in _keys(part)]
+    chosen: Ints = np.concatenate([_partitions(part, partitions) for part in events])
     final: list[bytes | None] = list(values)
-    if len(events) > 1 or (deletes[0] and followed):
-        dead = [
-            gone and followed for part, gone in zip(events, deletes, strict=True) for _ in part.at
-        ]
+    followed = [
+        gone and tombstones and part.keys is not None
+        for part, gone in zip(events, deletes, strict=True)
+    ]
+    if len(events) > 1 or followed[0]:
+        dead = [one for part, one in zip(events, followed, strict=True) for _ in part.at]
         order, is_tombstone = _with_tombstones(at, np.array(dead))
         rows = order.tolist()
         keys = [keys[i] for i in rows]
         final = [None if dead else values[i] for i, dead in zip(rows, is_tombstone, strict=True)]
         chosen = chosen[order]
-    size = sum(int(sizes_of(part.values).sum()) for part in events)
-    if keyed:
-        size += sum(int(sizes_of(part.keys).sum()) for part in events)
+    arrays = [array for part in events for array in (part.values, part.keys) if array is not None]
+    size = sum(int(sizes_of(array).sum()) for array in arrays)
     return Block(keys, final, chosen.tolist(), size, _closing(chosen))
+
+
+def _keys(part: Events) -> Sequence[bytes | None]:
+    return [None] * len(part.at) if part.keys is None else texts_of(part.keys)
+
+
+def _partitions(part: Events, partitions: int) -> Ints:
+    """Events without a key keep their order in partition 0."""
+    if part.keys is None:
+        return np.zeros(len(part.at), np.int64)
+    return partitions_for(part.by, partitions)
 
 
 def _with_tombstones(at: Ints, dead: Mask) -> tuple[Ints, list[bool]]:

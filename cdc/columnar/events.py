@@ -127,6 +127,7 @@ class TableEncoder:
         "_guards",
         "_head",
         "_key",
+        "_key_end",
         "_key_head",
         "_key_names",
         "_literals",
@@ -157,6 +158,8 @@ class TableEncoder:
         if packing is not None:
             self._head, self._key_head = packing.value_head, packing.key_head
         self._end = b"}" if form.wrapped else b""
+        place = form.place(context.name, relation.schema, relation.table)
+        self._key_end = place.key_tail + b"}" + self._end
         self._required = required_columns(relation, form)
         self._required_of_old = self._required if relation.replica_identity == "f" else []
 
@@ -191,7 +194,7 @@ class TableEncoder:
         if not self._key:
             return None, values
         key = json_object(self._key_names, [cells[i] for i in self._key])
-        return joined([self._key_head, *key, self._end], count), values
+        return joined([self._key_head, *key[:-1], self._key_end], count), values
 
     def refuses(self, rows: Rows) -> bool:
         """Whether values that were not sent have to be found first: all of a new row's, and a

@@ -23,6 +23,7 @@ from cdc.columnar.frames import (
     begins,
     commits,
 )
+from cdc.columnar.keys import PartitionKeys
 from cdc.columnar.tuples import read_columns
 from cdc.errors import ProtocolError, SourceError
 from cdc.events.captured_table import Table
@@ -75,6 +76,7 @@ class ColumnarFeed:
         self._is_protobuf = context.form.format == "protobuf"
         self._by_row = not context.form.has_events
         self._encoders: dict[int, tuple[Relation, Encoder]] = {}
+        self._parts: dict[int, PartitionKeys] = {}
 
     def feed(self, arrived: Arrived, now_us: int) -> None:
         """XLogData frames in order, seen at ``now_us``. Raises ``ProtocolError``, and
@@ -132,7 +134,7 @@ class ColumnarFeed:
         oids = frames.unsigned(frames.starts[stretch.rows] + HEADER + 1, 4)
         known = stretch.transactions
         stamps = (AvroStamps if self._is_avro else Stamps).of(known)
-        blocks = []
+        made: dict[str, tuple[list[Events], list[bool]]] = {}
         found_oids, firsts = np.unique(oids, return_index=True)
         for oid in found_oids[np.argsort(firsts)].tolist():  # described in the order of the stream
             of_table = np.flatnonzero(oids == oid)
@@ -142,7 +144,7 @@ class ColumnarFeed:
             if table is None:
                 return None
             dead = frames.kinds[stretch.rows[of_table]] == DELETE
-            events = []
+            events, kinds = made.setdefault(table.topic, ([], []))  # several tables may share one
             for deletes in (False, True):
                 at = of_table[dead == deletes]
                 if not len(at):
@@ -151,11 +153,12 @@ class ColumnarFeed:
                 if found is None or found.largest_bytes > LARGEST_BYTES:
                     return None
                 events.append(found)
-            kinds = [False, True] if len(events) == 2 else [bool(dead[0])]
-            partitions = self._partitions(table.topic)
-            made = block(events, kinds, partitions, tombstones=self._context.form.tombstones)
-            blocks.append((table.topic, made))
-        return blocks
+                kinds.append(deletes)
+        tombstones = self._context.form.tombstones
+        return [
+            (topic, block(events, kinds, self._partitions(topic), tombstones=tombstones))
+            for topic, (events, kinds) in made.items()
+        ]
 
     def _events(
         self,
@@ -184,7 +187,10 @@ class ColumnarFeed:
         if encoder.refuses(rows):
             return None
         made = encoder.encode(rows, stamps, self._closing)
-        return None if made is None else Events(at, *made)
+        if made is None:
+            return None
+        by = parts.of(columns, len(at)) if (parts := self._parts[table.relation.oid]) else None
+        return Events(at, *made, by)
 
     def _encoder(self, table: Table) -> Encoder:
         relation, packing = table.relation, table.packing
@@ -197,6 +203,7 @@ class ColumnarFeed:
             else:
                 known = relation, TableEncoder(relation, self._context, packing)
             self._encoders[relation.oid] = known
+            self._parts[relation.oid] = PartitionKeys(relation, self._context)
         return known[1]
 
 

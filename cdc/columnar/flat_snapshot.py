@@ -32,6 +32,7 @@ class FlatSnapshotEncoder:
         "_guards",
         "_heads",
         "_key",
+        "_key_end",
         "_key_head",
         "_lsn",
         "_names",
@@ -62,6 +63,8 @@ class FlatSnapshotEncoder:
         self._key_head = key_head(relation, form, context.name)
         self._guards = KeyGuards(relation, form)
         self._end = b"}" if form.wrapped else b""
+        place = form.place(context.name, relation.schema, relation.table)
+        self._key_end = place.key_tail + b"}" + self._end
         self._required = required_columns(relation, form)
         self._rows = FlatEncoder(relation, context)
         self._heads: dict[bool, bytes] = {}
@@ -98,7 +101,7 @@ class FlatSnapshotEncoder:
         if not self._key:
             return [None] * rows, values
         key = json_object([self._names[i] for i in self._key], [cells[i] for i in self._key])
-        return texts_of(joined([self._key_head, *key, self._end], rows)), values
+        return texts_of(joined([self._key_head, *key[:-1], self._key_end], rows)), values
 
     def _one_by_one(self, copied: bytes, rows: int) -> Encoded:
         keys, values, packing = list[bytes](), list[bytes](), self._packing

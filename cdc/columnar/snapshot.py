@@ -43,6 +43,7 @@ class SnapshotEncoder:
         "_guards",
         "_heads",
         "_key",
+        "_key_end",
         "_key_head",
         "_key_names",
         "_names",
@@ -62,6 +63,8 @@ class SnapshotEncoder:
         self._guards = KeyGuards(relation, form)
         self._key_head = key_head(relation, form, context.name)
         self._end = b"}" if form.wrapped else b""
+        place = form.place(context.name, relation.schema, relation.table)
+        self._key_end = place.key_tail + b"}" + self._end
         self._required = required_columns(relation, form)
         self._heads: dict[bool, bytes] = {}
         self._tails: dict[str, bytes] = {}
@@ -99,7 +102,7 @@ class SnapshotEncoder:
         if not self._key:
             return [None] * rows, values
         key = json_object(self._key_names, [cells[i] for i in self._key])
-        return texts_of(joined([self._key_head, *key, self._end], rows)), values
+        return texts_of(joined([self._key_head, *key[:-1], self._key_end], rows)), values
 
     def _one_by_one(self, copied: bytes, rows: int) -> tuple[list[bytes] | list[None], list[bytes]]:
         """The same without Arrow."""

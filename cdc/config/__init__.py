@@ -26,6 +26,7 @@ from cdc.config.connector import refuse_without_capture
 from cdc.config.events import Events as Events
 from cdc.config.faults import Place, place, setting_faults, toml_fault
 from cdc.config.metrics import Metrics as Metrics
+from cdc.config.routes import RouteSettings
 from cdc.config.serve import PATHS as SERVE_PATHS
 from cdc.config.serve import Serve as Serve
 from cdc.config.stores import OF_KIND, Section
@@ -39,6 +40,8 @@ from cdc.config.values import Name, TableName
 from cdc.config.variables import filled
 from cdc.config.verify import Verify as Verify
 from cdc.errors import ConfigError
+from cdc.events.form import Form
+from cdc.events.formats.subjects import TOPIC_NAME
 from cdc.kafka.security import FILES, file_problems
 from cdc.tls import registry_problems, store_problems
 
@@ -48,6 +51,7 @@ _NUMBERS = frozenset(str(number) for number in range(1, 1000))
 
 _MODELS: dict[str, type[BaseModel]] = {
     "source": Source,
+    "routes": RouteSettings,
     "kafka": Kafka,
     "capture": Capture,
     "events": Events,
@@ -93,6 +97,11 @@ class Config(Section):
             )
         return self.stores[name]
 
+    @property
+    def form(self) -> Form:
+        """The form of all topics of the source, and where tables are."""
+        return self.events.form_with(self.source.routing)
+
     def is_mirrored(self, table: str) -> bool:
         """Whether the state database may keep a copy of ``schema.table``."""
         return self.tables.get(table, Table()).mirror
@@ -100,6 +109,21 @@ class Config(Section):
     @model_validator(mode="after")
     def _connectors_have_mirrors(self) -> Config:
         refuse_without_capture(self)
+        return self
+
+    @model_validator(mode="after")
+    def _registries_tell_tables_apart(self) -> Config:
+        """A topic's subject has one type of records."""
+        registry = self.events.registry
+        if registry is None or registry.strategy != TOPIC_NAME:
+            return self
+        for number, route in enumerate(self.source.routing, 1):
+            if route.shared:
+                raise ValueError(
+                    "events.registry.subject.name.strategy: a topic of several tables "
+                    f"(source.routes, route {number}) has a schema for each: set "
+                    '"TopicRecordNameStrategy"'
+                )
         return self
 
     @model_validator(mode="after")

@@ -9,6 +9,7 @@ from pydantic import Field, model_validator
 from cdc.config.apply import Apply as Apply
 from cdc.config.apply import Table as Table
 from cdc.config.columns import ColumnKey, ColumnRule, Rule
+from cdc.config.routes import RouteSettings
 from cdc.config.stores import Delta as Delta
 from cdc.config.stores import OpenSearch as OpenSearch
 from cdc.config.stores import Postgres as Postgres
@@ -17,8 +18,10 @@ from cdc.config.stores import Section
 from cdc.config.stores import Store as Store
 from cdc.config.stores import View as View
 from cdc.config.values import EmitTopic, Name, Rate, Servers, Setting, SlotName
+from cdc.errors import UsageError
 from cdc.kafka.security import Security, librdkafka_option
 from cdc.protocol.treatment import KEYED, Treatment
+from cdc.routes.route import Place, Route, place_of, variables
 from cdc.topics import slot_name
 
 _KEYS = {"hash": ("hash_keys", "hashed"), "encrypt": ("encryption_keys", "encrypted")}
@@ -43,6 +46,8 @@ class Source(Section):
     """Key columns for tables whose replica identity is FULL, by ``schema.table``."""
     columns: dict[str, Annotated[dict[str, Rule], Field(min_length=1)]] = Field(default={})
     """What becomes of columns that must not leave the source as they are, by ``schema.table``."""
+    routes: tuple[RouteSettings, ...] = ()
+    """Which topic tables go to, other than ``<source>.<schema>.<table>``."""
     hash_keys: dict[Name, ColumnKey] = Field(default={}, repr=False)
     """What columns are hashed with, by name, the newest one last."""
     encryption_keys: dict[Name, ColumnKey] = Field(default={}, repr=False)
@@ -68,6 +73,43 @@ class Source(Section):
                         f"{', '.join(keys)}"
                     )
         return self
+
+    @model_validator(mode="after")
+    def _no_two_routes_have_one_topic(self) -> Source:
+        numbers = dict[str, int]()
+        for number, route in enumerate(self.routes, 1):
+            other = numbers.setdefault(route.topic, number)
+            if other != number and set(variables(route.topic)) <= {"source"}:
+                raise ValueError(
+                    f"routes: {other} and {number} have the topic {route.topic}: name all its "
+                    "tables in one of them"
+                )
+        return self
+
+    @property
+    def routing(self) -> tuple[Route, ...]:
+        """``routes``, with what they leave out."""
+        return tuple(one.route for one in self.routes)
+
+    def place(self, schema: str, table: str) -> Place:
+        """Where a table's events are."""
+        return place_of(self.name, self.routing, schema, table)
+
+    def topic(self, schema: str, table: str) -> str:
+        """The topic of a table's events."""
+        return self.place(schema, table).topic
+
+    def own_topic(self, schema: str, table: str) -> str:
+        """The same, for who reads one table. Raises ``UsageError`` where others are in it."""
+        place = self.place(schema, table)
+        if place.shared:
+            raise UsageError(
+                f"{schema}.{table} is in topic {place.topic}, which may hold several tables "
+                f"(route {place.route + 1} of source.routes): only topics of one table can be read",
+                "route the table to a topic of its own, or capture it by a second configuration, "
+                "with another source.name and slot",
+            )
+        return place.topic
 
     def _keys(self, kind: str) -> dict[str, str]:
         return self.hash_keys if kind == "hash" else self.encryption_keys

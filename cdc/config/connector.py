@@ -22,6 +22,11 @@ def refuse_without_capture(config: Config) -> None:
             "events.format: a connector's topics are read as JSON: let it write them with "
             "JsonConverter, and remove format and [events.registry]"
         )
+    if config.source.routes:
+        raise ValueError(
+            "source.routes: topics are those of the connector, which names them after its tables: "
+            "remove them, and its transforms that route"
+        )
     if config.apply.engine != "database":
         raise ValueError(
             "apply.engine: views of a connector's topics are kept over the state database: set "

@@ -25,6 +25,7 @@ from cdc.events.form import (
     Intervals,
     Times,
 )
+from cdc.routes.route import Route
 
 _LONGEST: Final = 200
 
@@ -139,6 +140,10 @@ class Events(Section):
 
     @property
     def form(self) -> Form:
+        """The form of all topics of the source, without its routes: ``Config.form`` has them."""
+        return self.form_with(())
+
+    def form_with(self, routes: tuple[Route, ...]) -> Form:
         """The form of all topics of the source."""
         base = DEBEZIUM if self.preset else OURS
         given = {name: getattr(self, name) for name in _FIELDS if name in self.model_fields_set}
@@ -146,7 +151,7 @@ class Events(Section):
             given["skipped"] = frozenset(given["skipped"])
         if self.format != "json":
             given["schemas"] = True
-        return Form(**{name: getattr(base, name) for name in _FIELDS} | given)
+        return Form(**{name: getattr(base, name) for name in _FIELDS} | given, routes=routes)
 
 
 _FIELDS: Final = (*NAMES.values(), "skipped", "tombstones")

@@ -67,9 +67,12 @@ def setting_faults(
 
 def _fault(item: Mapping[str, Any], models: Models) -> str:
     location = list(item["loc"])
-    model = models[""]
+    model, within = models[""], ""
     if len(location) > 2 and location[0] == "stores" and location[2] in _STORES:
         model = models[location.pop(2)]
+    elif location[:2] == ["source", "routes"] and len(location) > 3:
+        model, within = models["routes"], f"source.routes, entry {location[2] + 1}, "
+        del location[:3]
     elif len(location) > 1:
         model = models.get(str(location[0]), model)
     entry = ""
@@ -78,18 +81,20 @@ def _fault(item: Mapping[str, Any], models: Models) -> str:
     if location[0:1] in (["views"], ["stores"]) and item["type"] in _NO_TABLE:
         return f"{location[0]}: each has a section of its own: write [{location[0]}.NAME]"
     if item["type"] == "value_error":
-        return _of_our_own(place(location), str(item["ctx"]["error"]))
+        at = place(location) + (f", {entry.strip()}" if entry else "")
+        return _of_our_own(at, str(item["ctx"]["error"]), ", " if entry else ".")
     if item["type"] == "union_tag_invalid":
         return f"{place(location)}.kind: {_no_choice(item['ctx']['tag'], _STORES)}"
     if item["type"] == "union_tag_not_found":
         return f"{place(location)}.kind: is required: add it, one of {_either(_STORES)}"
-    return f"{place(location)}: {entry}{_said(item, location, bool(entry), model, models)}"
+    said = ["routes", *location] if within else location
+    return f"{within}{place(location)}: {entry}{_said(item, said, bool(entry), model, models)}"
 
 
-def _of_our_own(at: str, message: str) -> str:
+def _of_our_own(at: str, message: str, inner: str) -> str:
     """What a check of ours says; it may begin with the setting, of the section that it looks at."""
     inside = re.match(r"[a-z_.]+: ", message)
-    return f"{at}{'.' if inside else ': '}{message}" if at else message
+    return f"{at}{inner if inside else ': '}{message}" if at else message
 
 
 def _said(

@@ -29,7 +29,7 @@ def lost_columns(
 ) -> dict[str, str]:
     """Of a table that ``record`` describes, as ``<source>.__schemas`` does; each with the reason,
     and what to do."""
-    form, is_full = config.events.form, record["replica_identity"] == _FULL
+    form, is_full = config.form, record["replica_identity"] == _FULL
     found = {name: why for name, kind in kinds.items() if (why := _loss(form, name, kind, is_full))}
     if config.source.defaults_for_null:
         with translated(f"reading the defaults of {record['schema']}.{record['table']}"):

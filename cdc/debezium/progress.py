@@ -111,7 +111,7 @@ class Tracker:
         here = identify(self._conn)
         mark = Mark(
             confirmed, ends, here.system_id, here.timeline, here.database, source.slot_name,
-            topic_ids=self._broker.topic_ids(sorted(ends)), form=self._config.events.form.recorded,
+            topic_ids=self._broker.topic_ids(sorted(ends)), form=self._config.form.recorded,
         )  # fmt: skip
         now_ms, topic = time.time_ns() // 1_000_000, progress_topic(source.name)
         records = mark_records(mark, source.name, now_ms, self._producer.largest_record)

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
-from cdc.errors import ProtocolError
+from cdc.errors import ProtocolError, SourceError
 from cdc.events.change_encoder import Encoder, change_encoder, content_headers
 from cdc.events.envelope import SourceContext, Transaction
 from cdc.events.formats.packing import table_packing
 from cdc.events.records import Header, Record, row_record, schema_record, truncate_records
 from cdc.events.unpublished_records import Outgoing
-from cdc.protocol.messages import RelationColumn, RelationMessage, Values, filled
+from cdc.protocol.messages import RelationColumn, RelationMessage, Value, Values, filled
 from cdc.protocol.relation import Relation
-from cdc.topics import schemas_topic, table_topic
+from cdc.routes.faults import route_faults
+from cdc.topics import partition_for, schemas_topic
 
 Resolver = Callable[[RelationMessage, int, int], Relation]
 """What a relation is, with xid and commit LSN of the transaction that it is described in. It has
@@ -26,17 +27,32 @@ class Table:
     many columns rows are sent with; ``places`` are those of the relation among them, None for all:
     the others must not leave the source."""
 
-    __slots__ = ("begun", "encoder", "headers", "packing", "places", "relation", "topic", "width")
+    __slots__ = (
+        "begun",
+        "encoder",
+        "headers",
+        "packing",
+        "partitions",
+        "parts",
+        "place",
+        "places",
+        "relation",
+        "topic",
+        "width",
+    )
 
     def __init__(
         self, relation: Relation, context: SourceContext, sent: Sequence[RelationColumn]
     ) -> None:
         self.relation = relation
-        self.topic = table_topic(context.name, relation.schema, relation.table)
+        self.place = context.form.place(context.name, relation.schema, relation.table)
+        self.topic = self.place.topic
         self.encoder: Encoder = change_encoder(relation, context)
         self.packing = table_packing(relation, context.name, context.form, context.registry)
         self.headers = content_headers(context.form)
+        self.parts = bool(self.place.partition_by)
         self.begun = -1
+        self.partitions = 0
         self.width = len(relation.columns)
         self.places: list[int] | None = None
         if self.width < len(sent):
@@ -49,12 +65,18 @@ class Table:
         key: bytes | None,
         value: bytes | None,
         header: Header | None = None,
+        row: Sequence[Value] = (),
     ) -> Record:
-        """The record of an event, or of a tombstone, given as JSON."""
+        """The record of an event, or of a tombstone, given as JSON; ``row`` has the values that
+        the key is of."""
+        keyed = key is not None
         if (packing := self.packing) is not None:
             key = None if key is None else packing.key(key)
             value = None if value is None else packing.value(value)
         record = row_record(key, value, header)
+        if self.parts and keyed:
+            chosen = self.encoder.rows.partition_key(row)
+            record["partition"] = partition_for(chosen, self.partitions)
         if self.headers and value is not None:
             record["headers"] = [*self.headers, *record.get("headers", ())]
         return record
@@ -107,6 +129,7 @@ class Tables:
         self._announced: dict[int, RelationMessage] = {}
         self._described: dict[int, tuple[RelationMessage, int]] = {}
         self._tables: dict[int, Table] = {}
+        self._owners: dict[str, tuple[int, tuple[str, str]]] = {}
 
     def announce(self, message: RelationMessage, commit_lsn: int) -> None:
         """The rows that follow are of this version. What a transaction has brought already it
@@ -121,10 +144,21 @@ class Tables:
         table = self._tables.get(oid)
         if table is None and (message := self._announced.pop(oid, None)) is not None:
             relation = self._resolve(message, xid, commit_lsn)
+            self._refuse_other(relation)
             self._out.add(schemas_topic(self._context.name), schema_record(relation, commit_lsn))
             table = self._tables[oid] = Table(relation, self._context, message.columns)
             self._described[oid] = message, commit_lsn
         return table
+
+    def _refuse_other(self, relation: Relation) -> None:
+        """Raise ``SourceError`` for a table that came up in the topic of another one."""
+        source, form = self._context.name, self._context.form
+        named = relation.schema, relation.table
+        place = form.place(source, *named)
+        oid, owner = self._owners.setdefault(place.topic, (relation.oid, named))
+        if owner != named and oid != relation.oid:
+            for fault in route_faults(source, form.routes, [owner, named]):
+                raise SourceError(fault, "stop capture, correct it, and start capture")
 
     def ready(self, oid: int, transaction: Transaction) -> Table:
         """The table, its encoder ready for the transaction. Raises ``ProtocolError``."""
@@ -132,7 +166,7 @@ class Tables:
         if table is None:
             raise ProtocolError(f"pgoutput: a row of relation {oid} before its description")
         if table.begun != transaction.commit_lsn:
-            self._partitions(table.topic)
+            table.partitions = self._partitions(table.topic)
             table.begun = transaction.commit_lsn
             table.encoder.begin(transaction)
         return table

@@ -221,7 +221,7 @@ class Transcriber:
         at, relaxed = self._ordinal, bool(encoder.required) and encoder.is_relaxed(old, new)
         tail = encoder.special_tail(after, new, block)
         if value := encoder.value(before, after, op, lsn, at, self._closing, tail, relaxed=relaxed):
-            self._put(table.topic, table.record(key, value, header), len(value))
+            self._put(table.topic, table.record(key, value, header, new or old or ()), len(value))
 
     def _next(self, collection: str) -> bytes:
         """Number the next event; its ``transaction`` block."""
@@ -247,7 +247,7 @@ class Transcriber:
         before = table.encoder.rows.row(old)
         self._event(table, key, before, b"null", _DELETE, lsn, [], header, old)
         if key is not None and self._tombstones and _DELETE not in self._skipped:
-            self._put(table.topic, table.record(key, None, header), len(key))
+            self._put(table.topic, table.record(key, None, header, old), len(key))
 
     def _update(self, update: messages.Update, lsn: int) -> None:
         table = self._table(update.relation_oid)

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final, Literal, get_args
 
 from cdc.events.codes import DELETE, PLACEHOLDER, TRUNCATE
+from cdc.routes.route import Place, Route, place_of
 
 Times = Literal[
     "isostring",
@@ -54,6 +55,12 @@ class Form:
     skipped: frozenset[str] = frozenset()
     """Codes of operations (``cdc.events.codes``) of which there are no events."""
     tombstones: bool = True
+    routes: tuple[Route, ...] = ()
+    """Which topics tables go to; of each table marks remember it (``cdc.events.marks``)."""
+
+    def place(self, source: str, schema: str, table: str) -> Place:
+        """Where a table's events are."""
+        return place_of(source, self.routes, schema, table)
 
     @property
     def registered(self) -> bool:
@@ -124,7 +131,8 @@ class Form:
             if name not in NAMES or value not in accepted(name, value):
                 raise ValueError(f"{name} = {value!r} is not known")
             given[NAMES[name]] = value
-        return replace(OURS, skipped=self.skipped, tombstones=self.tombstones, **given)
+        kept = {name: getattr(self, name) for name in ("skipped", "tombstones", "routes")}
+        return replace(OURS, **kept, **given)
 
 
 NAMES: Final = {

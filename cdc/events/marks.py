@@ -38,6 +38,9 @@ class Mark(NamedTuple):
     form: Mapping[str, Any] = MappingProxyType({})
     """What the form of the topics' events was begun with, as ``cdc.events.form`` records it; empty
     for ours."""
+    routed: Mapping[str, Mapping[str, Any]] = MappingProxyType({})
+    """Where the published tables are that a route puts elsewhere than their names say, by
+    ``schema.table``: ``Place.recorded``."""
 
     @property
     def lsn(self) -> int:
@@ -70,6 +73,8 @@ class Mark(NamedTuple):
         }
         if self.form:
             document["form"] = dict(self.form)
+        if self.routed:
+            document["routed"] = {label: dict(of) for label, of in sorted(self.routed.items())}
         return json.dumps(document, separators=(",", ":")).encode()
 
     def _lower(self) -> dict[str, dict[int, int]]:
@@ -100,7 +105,7 @@ def decode_mark(value: bytes, topic: str) -> Mark:
     try:
         document: dict[str, Any] = json.loads(value)
         offsets = _by_number(document["offsets"])
-        # Marks of earlier versions have none of the five.
+        # Marks of earlier versions have none of the six.
         beat, floors = document.get("heartbeat_ms"), document.get("floors")
         if floors is None:
             floors = {topic: dict.fromkeys(ends, 0) for topic, ends in document["offsets"].items()}
@@ -116,6 +121,7 @@ def decode_mark(value: bytes, topic: str) -> Mark:
             {str(name): str(id_) for name, id_ in document.get("topic_ids", {}).items()},
             _by_number(document.get("regrouped", {})),
             dict(document.get("form", {})),
+            {str(label): dict(of) for label, of in document.get("routed", {}).items()},
         )
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise LogError(

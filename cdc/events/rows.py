@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
+from cdc.errors import SourceError
 from cdc.events.form import Form
 from cdc.events.keys.exactness import Note, Unheld, guarded_key, key_guards, noted
 from cdc.events.schemas.event_schemas import key_schema
@@ -12,6 +14,8 @@ from cdc.events.schemas.schema import schema_head, with_head
 from cdc.events.values.encoder import Encoder, cell_encoder, quote
 from cdc.protocol.messages import UNCHANGED, Value, Values
 from cdc.protocol.relation import Relation
+from cdc.routes.faults import key_fault
+from cdc.routes.route import Place
 
 NULL: Final = b"null"
 
@@ -25,6 +29,8 @@ class RowEncoder:
         "_key",
         "_key_encoders",
         "_key_template",
+        "_part",
+        "_part_template",
         "_silent",
         "_template",
         "_unsent",
@@ -52,7 +58,10 @@ class RowEncoder:
             encode = self._silent[at]
             assert encode is not None, "an integer is held"
             self._key_encoders[at] = guarded_key(relation, name, guard, encode)
-        self._key_template = json_object(list(relation.key))
+        place = refused_place(relation, form, source)
+        self._key_template = with_tail(json_object(list(relation.key)), place.key_tail)
+        self._part = [names.index(name) for name in place.partition_by]
+        self._part_template = json_object(list(place.partition_by))
         self._head = key_head(relation, form, source)
         self._key_template = with_head(escaped(self._head), self._key_template)
 
@@ -80,6 +89,11 @@ class RowEncoder:
         if not columns:
             return None
         return self._key_template % tuple([self._key_cell(values[i], i) for i in columns])
+
+    def partition_key(self, values: Sequence[Value]) -> bytes:
+        """What chooses the partition where some columns of the key do so: these, as a key of them
+        alone would be in JSON."""
+        return self._part_template % tuple([self._key_cell(values[i], i) for i in self._part])
 
     def without_schema(self, key: bytes) -> bytes:
         """A key as Debezium writes it into headers, which never have a schema: Kafka Connect reads
@@ -126,6 +140,19 @@ def _noting(encode: Encoder | None, note: Note | None) -> Encoder | None:
         return as_json(text)
 
     return noting
+
+
+def refused_place(relation: Relation, form: Form, source: str) -> Place:
+    """Where a table's events are. Raises ``SourceError`` where its key does not fit there."""
+    place = form.place(source, relation.schema, relation.table)
+    if fault := key_fault(relation.name, relation.key, place):
+        raise SourceError(*fault)
+    return place
+
+
+def with_tail(template: bytes, tail: bytes) -> bytes:
+    """A JSON object with more fields at its end."""
+    return template[:-1] + tail + template[-1:] if tail else template
 
 
 def key_head(relation: Relation, form: Form, source: str) -> bytes:

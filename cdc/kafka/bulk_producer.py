@@ -84,10 +84,11 @@ class BulkProducer:
         keys: Sequence[bytes | None],
         values: Sequence[bytes | None],
         timestamp_ms: int,
-        partition: int = ANY_PARTITION,
+        partition: int | Sequence[int] = ANY_PARTITION,
         headers: list[Header] | None = None,
     ) -> None:
-        """Hand over records in order, each with these headers; waits while the queue is full.
+        """Hand over records in order, each with these headers, all to one partition or each to
+        its own; waits while the queue is full.
 
         Raises ``LogError`` when Kafka refused a record and ``RetryableError`` when it takes
         nothing for ``_STALLED_S``.
@@ -96,11 +97,15 @@ class BulkProducer:
         # By position: names cost as much as all else. After the partition the client expects
         # `callback`, its other name `on_delivery`, then the timestamp.
         produce, refused = self._client.produce, self._refused
-        chosen = self._partitions(topic, keys) if partition == ANY_PARTITION else None
-        at: Iterable[int] = chosen or repeat(partition, len(values))
+        at: Iterable[int]
+        if isinstance(partition, int):
+            chosen = self._partitions(topic, keys) if partition == ANY_PARTITION else None
+            at = chosen or repeat(partition, len(values))
+        else:
+            at = partition
         try:
-            for key, value, partition in zip(keys, values, at, strict=True):
-                produce(topic, value, key, partition, refused, None, timestamp_ms, headers)
+            for key, value, where in zip(keys, values, at, strict=True):
+                produce(topic, value, key, where, refused, None, timestamp_ms, headers)
         except Exception as error:
             raise _not_taken(topic, value, error) from error
         size = sum(map(len, filter(None, values))) + sum(map(len, filter(None, keys)))
@@ -132,13 +137,17 @@ class BulkProducer:
         self._client.purge()
         self._client.close()
 
+    def count(self, topic: str) -> int:
+        """The number of a topic's partitions."""
+        if topic not in self._counts:
+            self._counts[topic] = len(self._client.list_topics(topic, 10).topics[topic].partitions)
+        return self._counts[topic]
+
     def _partitions(self, topic: str, keys: Sequence[bytes | None]) -> list[int] | None:
         """Of keys with a schema's id in front, by which the client must not choose."""
         if not keys or not (keys[0] or b"").startswith(MAGIC):
             return None
-        if topic not in self._counts:
-            self._counts[topic] = len(self._client.list_topics(topic, 10).topics[topic].partitions)
-        return [partition_for(key, self._counts[topic]) for key in keys]
+        return [partition_for(key, self.count(topic)) for key in keys]
 
     def _has_room(self) -> bool:
         self._backlog.settle(len(self._client))

@@ -111,7 +111,7 @@ def read_columns(broker: Broker, source: str) -> dict[str, Columns]:
 def event_reader(config: Config) -> EventReader | None:
     """What reads the topics of the source, None where they are in the default form."""
     if config.source.of_debezium:
-        return DebeziumReader(config.events.form, partial(learned, config))
+        return DebeziumReader(config.form, partial(learned, config))
     form = form_of(config)
     if form is None:
         return None
@@ -120,7 +120,7 @@ def event_reader(config: Config) -> EventReader | None:
 
 def form_of(config: Config) -> Form | None:
     """The form in which the source's events are written, None for the default one."""
-    form = config.events.form
+    form = config.form
     return form if form.recorded else None
 
 

@@ -98,7 +98,7 @@ def refuse_other_database(source: str, mark: Mark, here: SourceIdentity) -> None
 def refuse_other_form(config: Config, begun: Mapping[str, Any]) -> None:
     """Raise ``LogError`` where topics were begun with events of another form than ``[events]``
     asks for. Pure."""
-    wanted = config.events.form.recorded
+    wanted = config.form.recorded
     if dict(begun) != wanted:
         raise LogError(
             f"the topics of source {config.source.name} were begun with {told(begun)} in [events], "

@@ -13,7 +13,6 @@ from cdc.topics import (
     message_topic,
     progress_topic,
     schemas_topic,
-    table_topic,
 )
 
 _COMPACTED: Final = {
@@ -34,7 +33,8 @@ def event_settings(kafka: Kafka) -> dict[str, str]:
 def topic_specs(config: Config, tables: Sequence[Table]) -> list[TopicSpec]:
     """The topics of ``tables``, of logical messages, of table versions and of progress."""
     source, kafka = config.source.name, config.kafka
-    names = [table_topic(source, table.schema, table.name) for table in tables]
+    topics = (config.source.topic(table.schema, table.name) for table in tables)
+    names = list(dict.fromkeys(topics))  # tables may share one
     return [
         *(
             TopicSpec(name, kafka.partitions, kafka.replication_factor, event_settings(kafka))

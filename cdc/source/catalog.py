@@ -141,7 +141,9 @@ def chosen_tables(
     relations = with_unidentified_leaves(
         [Table._make((*row[:7], tuple(row[7]), None)) for row in rows]
     )
-    return select_tables(source.name, source.tables, source.exclude, relations, setting)
+    return select_tables(
+        source.name, source.tables, source.exclude, relations, setting, source.routing
+    )
 
 
 def table_facts(conn: Connection, oid: int, publication: str = "") -> TableFacts:

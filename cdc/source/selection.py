@@ -1,8 +1,6 @@
 """Which tables ``source.tables`` and ``source.exclude`` choose, and what speaks against them. Pure.
 
-A pattern is ``schema.table``. ``*`` stands for any run of characters; nothing else is special,
-so ``_`` and ``%`` are themselves. Names are compared as the catalog holds them: no case folding.
-A part in double quotes is taken literally, dots and stars included, ``""`` being one quote.
+Patterns are those of ``cdc.routes.patterns``.
 
 An exact name must be a table that can be captured. A pattern with a star passes over what
 PostgreSQL itself does not publish (views, foreign, unlogged and temporary tables), as
@@ -17,10 +15,10 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from cdc.errors import one_line
-from cdc.topics import collisions
+from cdc.routes.faults import route_faults
+from cdc.routes.patterns import Pattern, parse_pattern
+from cdc.routes.route import Route
 
-_PART = r'("(?:[^"]|"")+"|[^".]+)'
-_PATTERN = re.compile(rf"\s*{_PART}\.{_PART}\s*")
 _OTHER_KINDS = {
     "v": "a view",
     "m": "a materialized view",
@@ -35,18 +33,6 @@ _SYSTEM_SCHEMAS = re.compile(r"pg_.*|information_schema|headwater")
 TABLES = "source.tables"
 _CAPTURE_THE_TABLES = "Name the tables it reads."
 _SET_LOGGED = "Run ALTER TABLE … SET LOGGED."
-
-
-class Pattern(NamedTuple):
-    """A parsed pattern; ``exact`` when it can name one table only."""
-
-    text: str
-    schema: re.Pattern[str]
-    table: re.Pattern[str]
-    exact: bool
-
-    def matches(self, schema: str, table: str) -> bool:
-        return bool(self.schema.fullmatch(schema)) and bool(self.table.fullmatch(table))
 
 
 class Table(NamedTuple):
@@ -83,30 +69,13 @@ def with_unidentified_leaves(relations: Sequence[Table]) -> list[Table]:
     return [table._replace(unidentified_leaf=found.get(table.oid)) for table in relations]
 
 
-def parse_pattern(text: str) -> Pattern:
-    """Raises ``ValueError`` with the reason for anything that is not ``schema.table``."""
-    match = _PATTERN.fullmatch(text)
-    if match is None:
-        way = 'quote names that hold dots or quotes, as in public."my.table"'
-        if re.fullmatch(_PART, text.strip()):
-            way = f"write public.{text.strip()}, or the schema it is in"
-        raise ValueError(one_line(f"{text!r} is not schema.table", way))
-    exact = not any("*" in part and not part.startswith('"') for part in match.groups())
-    return Pattern(text, _expression(match[1]), _expression(match[2]), exact)
-
-
-def _expression(part: str) -> re.Pattern[str]:
-    if part.startswith('"'):
-        return re.compile(re.escape(part[1:-1].replace('""', '"')))
-    return re.compile(".*".join(re.escape(piece) for piece in part.split("*")), re.DOTALL)
-
-
 def select_tables(
     source: str,
     tables: Sequence[str],
     exclude: Sequence[str],
     relations: Sequence[Table],
     setting: str = TABLES,
+    routes: tuple[Route, ...] = (),
 ) -> tuple[list[Table], list[str]]:
     """The chosen tables by name, and every problem with the choice, one line each.
 
@@ -135,11 +104,7 @@ def select_tables(
     kept.sort(key=lambda r: (r.schema, r.name))
     problems += [problem for r in kept if (problem := _no_identity(r))]
     problems += [problem for r in kept for problem in _unsent(r, relations)]
-    for topic, names in collisions(source, [(r.schema, r.name) for r in kept]):
-        problems.append(
-            f"tables {' and '.join(names)} would share the topic {topic}. "
-            "Leave one out with source.exclude, or rename it."
-        )
+    problems += route_faults(source, routes, [(r.schema, r.name) for r in kept])
     return kept, problems
 
 

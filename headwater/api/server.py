@@ -58,7 +58,7 @@ def serve(config: Config, config_path: Path, *more: Routes) -> None:
     """Until SIGTERM or Ctrl-C, with ``more`` routes than the API has. ``config_path`` is for the
     commands that it runs. Raises ``UsageError`` where it cannot listen, or cannot read what it
     needs for that."""
-    refuse_unread(config.events.form)
+    refuse_unread(config.form)
     runner = asyncio.Runner(loop_factory=uvloop.new_event_loop)
     with listening(config.serve) as taken, runner:
         runner.run(_serve(config, config_path, taken, more))

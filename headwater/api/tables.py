@@ -14,7 +14,6 @@ from cdc.source.catalog import captured_tables, relation
 from cdc.source.columns.treated_columns import treated
 from cdc.source.postgres import connect
 from cdc.source.types import load_types
-from cdc.topics import table_topic
 
 _FRESH_S: Final = 10.0
 _MISSED_S: Final = 1.0
@@ -72,6 +71,6 @@ class Tables:
             for table in captured_tables(conn, source):
                 shape = relation(conn, table.oid, types, source.publication_name, source.keys)
                 shape = treated(conn, shape, source)
-                topic = table_topic(source.name, table.schema, table.name)
+                topic = source.topic(table.schema, table.name)
                 found[table.label] = CapturedTable(table.label, topic, shape)
         return found

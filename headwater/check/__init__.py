@@ -15,7 +15,6 @@ from cdc.kafka.broker import Broker
 from cdc.kafka.topology import topic_specs
 from cdc.source.postgres import Connection, connect
 from cdc.source.selection import Table
-from cdc.topics import table_topic
 from headwater.check import source, state, stores, views, wal
 from headwater.check.ddl_trigger import ddl_events
 from headwater.check.debezium.connector import connector, connector_topics
@@ -109,7 +108,7 @@ def preflight(
                 findings += _run("emit topics", unnamed_topics, config, broker, outbox)
                 if with_views:  # init has more to say of it
                     findings += _run("topics", topics_database, config, broker)
-                    names = [table_topic(config.source.name, t.schema, t.name) for t in tables]
+                    names = [config.source.topic(t.schema, t.name) for t in tables]
                     findings += _run("truncates", truncates, config, broker, names)
     return [*findings, *(_of_views(config) if with_views else [])]
 

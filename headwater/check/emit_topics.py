@@ -7,11 +7,12 @@ from collections.abc import Collection, Iterable, Iterator
 from typing import Final
 
 from cdc.config import Config
+from cdc.config import Source as Settings
 from cdc.kafka.broker import Broker
 from cdc.kafka.marks import stored_mark
 from cdc.source.errors import translated
 from cdc.source.postgres import Connection
-from cdc.topics import outbox_topic, table_topic
+from cdc.topics import outbox_topic
 from headwater.check.finding import Finding, by_sql
 from headwater.check.source import Source
 
@@ -36,7 +37,7 @@ where n.nspname ^@ 'outbox' and c.relkind in ('r', 'p')
 
 def emit_topics(source: Source) -> Iterator[Finding]:
     """Told once the source is initialised: ``init`` brings both together."""
-    source.outbox_tables = outbox_tables(source.conn, source.config.source.name)
+    source.outbox_tables = outbox_tables(source.conn, source.config.source)
     if not source.initialised:
         return
     wanted, known = set(source.config.capture.emit_topics), set[str]()
@@ -65,10 +66,10 @@ def public_usage(conn: Connection) -> Iterator[Finding]:
         yield by_sql("warning", "emit rights", message, sql)
 
 
-def outbox_tables(conn: Connection, source: str) -> set[str]:
+def outbox_tables(conn: Connection, source: Settings) -> set[str]:
     """The topics of tables that may be called as those of emitted events."""
     with translated("looking for tables in a schema outbox"):
-        return {table_topic(source, schema, name) for schema, name in conn.execute(_TABLES)}
+        return {source.topic(schema, name) for schema, name in conn.execute(_TABLES)}
 
 
 def unnamed_topics(config: Config, broker: Broker, tables: Collection[str]) -> Iterator[Finding]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from cdc.config import Config
 from cdc.events.codes import TRUNCATE
@@ -52,19 +53,35 @@ def topics_database(config: Config, broker: Broker) -> Iterator[Finding]:
 def truncates(config: Config, broker: Broker, tables: Sequence[str]) -> Iterator[Finding]:
     """Whether a consumer of several partitions may truncate its table once for each. ``tables`` are
     topics. Views are made for it, so where there are some in our own form it is no warning."""
-    existing = broker.partitions(tables)
+    existing = broker.partitions(sorted(set(tables)))
     several = [one for one in tables if existing.get(one, 0) > 1]
-    form = config.events.form
-    if not several or TRUNCATE in form.left_out:
+    form = config.form
+    if TRUNCATE in form.left_out:
+        return
+    yield from _shared_truncates(config, tables)
+    if not several:
         return
     message = "a TRUNCATE is an event in each partition of a topic, and topics have several "
     message += f"({several[0]} has {existing[several[0]]})"
-    if config.views and form == OURS:
+    if config.views and replace(form, routes=()) == OURS:
         yield Finding("ok", "truncates", message)
         return
     message += ": a sink that truncates its table at each of them loses rows of other partitions"
     hint = 'set skipped.operations = "t" in [events], or kafka.partitions = 1, or have consumers '
     hint += "pass over events with op t"
+    yield Finding("warning", "truncates", message, hint)
+
+
+def _shared_truncates(config: Config, tables: Sequence[str]) -> Iterator[Finding]:
+    """Whether a TRUNCATE of one table stands in a topic that other tables are in."""
+    routes = [route for route in config.source.routing if route.shared]
+    shared = sorted({one for one in tables if tables.count(one) > 1})
+    if not routes or not shared:
+        return
+    message = f"a TRUNCATE of one table is an event in the topic of several ({shared[0]}): a sink "
+    message += "that truncates its table at it loses the rows of the others"
+    hint = 'set skipped.operations = "t" in [events], or have consumers compare source.schema and '
+    hint += "source.table"
     yield Finding("warning", "truncates", message, hint)
 
 

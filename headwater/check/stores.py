@@ -19,10 +19,10 @@ from urllib.parse import unquote, urlsplit
 
 from cdc.config import Config, Delta, OpenSearch, Postgres, Redis, Store
 from cdc.errors import HeadwaterError
+from cdc.routes.patterns import parse_pattern
 from cdc.source.errors import place as place_of
 from cdc.source.errors import translated
 from cdc.source.postgres import connect, connection_parameters, identifier
-from cdc.source.selection import parse_pattern
 from cdc.tls import certificates, client_context
 from headwater.check.finding import Finding
 from headwater.check.store_places import ask_folder, ask_redis, names_taken

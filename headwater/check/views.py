@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from cdc.config import Config, View
-from cdc.errors import HeadwaterError, ViewError
+from cdc.errors import HeadwaterError, UsageError, ViewError
 from cdc.kafka.event_reader import form_of
 from cdc.source.postgres import Connection, plan_fault
 from cdc.source.types import load_types
@@ -17,7 +17,7 @@ from headwater.check.source import Source
 from headwater.check.state_mirrors import StateMirrors, state_mirrors
 from headwater.check.unpublished_columns import explained
 from headwater.check.view_columns import check_columns
-from views.event_form import refuse_unread
+from views.event_form import refuse_shared, refuse_unread
 
 if TYPE_CHECKING:
     from cdc.config import Store
@@ -33,7 +33,7 @@ def views(source: Source) -> Iterator[Finding]:
     if not config.views or not source.tables:  # what is wrong with the tables has been said
         return
     try:
-        refuse_unread(config.events.form)
+        refuse_unread(config.form)
     except HeadwaterError as error:
         yield Finding("error", "views", error.message, error.hint)
         return
@@ -49,6 +49,11 @@ def _views(source: Source, tables: _Tables) -> Iterator[Finding]:
     config = source.config
     for name, view in config.views.items():
         check = f"view {name}"
+        try:
+            refuse_shared(config.source.own_topic, [(name, view.sql)])
+        except UsageError as fault:
+            yield Finding("error", check, fault.message, fault.hint)
+            continue
         if config.apply.engine == "database" and not _direct(config, view):
             yield _any_select(source, tables, name, view)
             continue
@@ -144,7 +149,7 @@ def _as_followed(
     if all(found[name].key == table.key for name, table in tables.items()):
         return found
     with Broker(config.kafka.bootstrap_servers, config.kafka) as broker:
-        named = Names(broker, config.source.name, definition, state).under(versions)
+        named = Names(broker, config.source.own_topic, definition, state).under(versions)
     return {one.name: one for of_table in named.values() for one in of_table.values()}
 
 

@@ -101,10 +101,11 @@ def _readable(config: Config, views: Sequence[str]) -> list[str]:
     itself."""
     from cdc.kafka.marks import refuse_known_foreign_topics
     from jobs.without_mirrors.views import chosen
-    from views.event_form import refuse_unread
+    from views.event_form import refuse_shared, refuse_unread
 
     names = chosen(config, views)
-    refuse_unread(config.events.form)
+    refuse_unread(config.form)
+    refuse_shared(config.source.own_topic, [(name, config.views[name].sql) for name in names])
     if config.apply.engine == "delta":
         refuse_known_foreign_topics(config)
     return names

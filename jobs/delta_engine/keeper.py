@@ -15,7 +15,6 @@ from cdc.errors import ViewError
 from cdc.kafka.broker import Broker, Offsets
 from cdc.kafka.event_reader import form_of
 from cdc.lsn import Position
-from cdc.topics import table_topic
 from jobs.delta_engine.batch_changes import Folding
 from jobs.delta_engine.batch_records import apart
 from jobs.delta_engine.faulty_events import poison_of
@@ -72,7 +71,7 @@ class MirroredKeeper:
         self._view: MaintainedView | None = None
         self._mirrors: dict[str, Mirror] = {}
         self._topics = {
-            one.table_name: table_topic(config.source.name, one.schema, one.table)
+            one.table_name: config.source.own_topic(one.schema, one.table)
             for one in definition.occurrences
         }
         self._earlier = {
@@ -80,7 +79,7 @@ class MirroredKeeper:
             for table, topic in self._topics.items()
         }
         self._descriptions = Descriptions(broker, config.source.name, definition)
-        self._names = Names(broker, config.source.name, definition, state)
+        self._names = Names(broker, config.source.own_topic, definition, state)
         self._box = LetterBox(config, definition.name, state)
         self._parking = Parking(definition.name, self._box, config.apply.dlq_limit)
 

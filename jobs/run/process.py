@@ -22,7 +22,7 @@ from cdc.kafka.marks import refuse_foreign_topics
 from cdc.log_events import LogEvent
 from cdc.metrics.probes import Probes
 from cdc.source.slot import SourceIdentity
-from cdc.topics import table_topic, view_group
+from cdc.topics import view_group
 from jobs.batch.thresholds import BATCH_RECORDS
 from jobs.run.commands.client import Teller, awaited
 from jobs.run.commands.queue import ENDED
@@ -201,7 +201,7 @@ def refuse_other_state(config: Config, server: StateServer, broker: Broker) -> N
 def _committed(config: Config, broker: Broker, name: str) -> Offsets:
     """What the group of a view was told, of the topics that its SQL reads."""
     tables = tables_read(name, config.views[name].sql)
-    topics = [table_topic(config.source.name, one.schema, one.table) for one in tables]
+    topics = [config.source.own_topic(one.schema, one.table) for one in tables]
     return broker.committed(view_group(name), topics)
 
 

@@ -6,7 +6,7 @@ them, so that RENAME COLUMN changes nothing but how events are read.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -16,7 +16,6 @@ from pyspark.sql import functions as F
 
 from cdc.errors import ViewError
 from cdc.kafka.broker import Broker
-from cdc.topics import table_topic
 from jobs.delta_engine.mirrors.table_record import remembered
 from jobs.generations.generation_record import read_generations
 from jobs.generations.view_state import ViewState, generation_id, state_directory
@@ -41,9 +40,13 @@ class Names:
     """Of one generation, over the tables of its view; of whoever keeps it or looks at it."""
 
     def __init__(
-        self, broker: Broker, source: str, definition: ViewDefinition, state: ViewState
+        self,
+        broker: Broker,
+        topic_of: Callable[[str, str], str],
+        definition: ViewDefinition,
+        state: ViewState,
     ) -> None:
-        self._broker, self._source = broker, source
+        self._broker, self._topic_of = broker, topic_of
         self._definition, self._state = definition, state
         self._namings: dict[str, Naming] = {}
         self._respelled: dict[str, set[tuple[str, ...]]] = {}
@@ -109,7 +112,7 @@ class Names:
         return self._broker.partitions([topic]).get(topic) == 1
 
     def _topic(self, table: TableVersion) -> str:
-        return table_topic(self._source, table.schema, table.table)
+        return self._topic_of(table.schema, table.table)
 
     def remember(self) -> None:
         """Keep the names that ``under`` used: the SQL fits them."""

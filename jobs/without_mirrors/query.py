@@ -18,7 +18,6 @@ from cdc.errors import HeadwaterError, RetryableError, ViewError
 from cdc.kafka.broker import Broker, Offsets
 from cdc.kafka.event_reader import event_reader
 from cdc.kafka.security import for_spark
-from cdc.topics import table_topic
 from jobs.generations.topic_ids import refuse_recreated
 from jobs.generations.view_state import ViewState
 from jobs.sinks.contract import Batch, Sink
@@ -86,7 +85,7 @@ class ViewQuery:
         self._sharing = sharing
         self._reader = event_reader(config)
         self._topics = {
-            table_topic(config.source.name, one.schema, one.table): one.table_name
+            config.source.own_topic(one.schema, one.table): one.table_name
             for one in definition.occurrences
         }
         self._keeper = open_keeper(spark, config, definition, state, sink, broker)

@@ -16,7 +16,6 @@ from cdc.errors import ViewError
 from cdc.kafka.broker import Broker, Offsets
 from cdc.kafka.event_reader import form_of
 from cdc.lsn import Position
-from cdc.topics import table_topic
 from jobs.generations.view_state import ViewState
 from jobs.sinks.contract import Batch, Sink
 from jobs.spark.checkpoint import batch_offsets, committed_ago_s, is_few, is_started
@@ -61,12 +60,12 @@ class FoldedKeeper:
     ) -> None:
         self._spark, self._config, self._definition = spark, config, definition
         self._state, self._sink, self._broker = state, sink, broker
-        self._topic = table_topic(config.source.name, definition.schema, definition.table)
+        self._topic = config.source.own_topic(definition.schema, definition.table)
         self._model: Model | None = None
         self._applier: Applier | None = None
         self._earlier = EarlierChanges(self._records_between)
         self._descriptions = Descriptions(broker, config.source.name, definition)
-        self._names = Names(broker, config.source.name, definition, state)
+        self._names = Names(broker, config.source.own_topic, definition, state)
         limit = config.apply.dlq_limit
         self._parking = Parking(
             definition.name, LetterBox(config, definition.name, state), limit, self._every

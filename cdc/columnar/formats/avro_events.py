@@ -6,7 +6,7 @@ The order is that of ``cdc.events.schemas.event_schemas``; names stand in the sc
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import numpy as np
@@ -82,7 +82,15 @@ _UNCHANGED: Final = value_writer(dict(SOURCE.fields)["unchanged"])
 class AvroRows:
     """Rows and keys of one table version, as its events have them."""
 
-    __slots__ = ("_cells", "_contents", "_guards", "_key", "_key_cells", "_key_head")
+    __slots__ = (
+        "_cells",
+        "_contents",
+        "_guards",
+        "_key",
+        "_key_cells",
+        "_key_head",
+        "_key_tail",
+    )
 
     def __init__(self, relation: Relation, context: SourceContext, packing: Packing) -> None:
         form = context.form
@@ -96,7 +104,10 @@ class AvroRows:
         self._cells = _cells(event["after"], unsent)
         self._key = [names.index(name) for name in relation.key]
         keys = key_schema(relation, context.name, form)
-        self._key_cells = _cells(keys, [unsent[i] for i in self._key])
+        of_columns = replace(keys, fields=keys.fields[: len(self._key)])
+        self._key_cells = _cells(of_columns, [unsent[i] for i in self._key])
+        place = form.place(context.name, relation.schema, relation.table)
+        self._key_tail = octets(place.identifier.encode()) if place.key_field else b""
         self._key_head = packing.key_head
         self._guards = KeyGuards(relation, form)
 
@@ -122,7 +133,7 @@ class AvroRows:
             return None if row is None else (None, row)
         of_key = [columns[i] for i in self._key], [contents[i] for i in self._key]
         key = _row(self._key_cells, *of_key)
-        return None if key is None else (joined([self._key_head, *key], rows), row)
+        return None if key is None else (joined([self._key_head, *key, self._key_tail], rows), row)
 
 
 class AvroTableEncoder:

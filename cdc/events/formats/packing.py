@@ -24,7 +24,6 @@ from cdc.events.formats.subjects import Role
 from cdc.events.schemas.event_schemas import event_schema, key_schema
 from cdc.events.schemas.schema import Schema
 from cdc.protocol.relation import Relation
-from cdc.topics import table_topic
 
 Pack = Callable[[bytes], bytes]
 """From an event's JSON, or a key's, to what the record holds."""
@@ -129,7 +128,7 @@ def table_packing(
     if not form.registered:
         return None
     return Packing(
-        table_topic(source, relation.schema, relation.table),
+        form.place(source, relation.schema, relation.table).topic,
         form,
         registry,
         key_schema(relation, source, form) if relation.key else None,

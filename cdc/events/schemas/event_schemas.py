@@ -61,9 +61,12 @@ _BLOCK: Final = struct(
 
 def key_schema(relation: Relation, source: str, form: Form) -> Schema:
     """Of a table's keys, in the order of the key. Fields have no numbers of columns: a key's bytes
-    choose its partition, and are the same when its column is replaced by one of the same name."""
+    choose its partition, and are the same when its column is replaced by one of the same name.
+    Behind them is what tells the tables of a topic apart."""
     columns = {column.name: column for column in relation.columns}
     fields = tuple((name, column_schema(columns[name], form)) for name in relation.key)
+    if told := form.place(source, relation.schema, relation.table).key_field:
+        fields += ((told, STRING),)
     return Schema("struct", name=f"{_topic(relation, source)}.Key", fields=fields)
 
 

@@ -7,6 +7,7 @@ rest as it is.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import orjson
@@ -18,7 +19,7 @@ from cdc.lsn import Position
 
 def refuse_unread(form: Form) -> None:
     """Raise ``UsageError`` for a form of ``[events]`` that the stream does not read."""
-    if form != OURS:
+    if replace(form, routes=()) != OURS:
         raise UsageError(
             "headwater serve reads events in the default form alone, and [events] says otherwise",
             "remove [events], or read the topics with Kafka's own clients",

@@ -52,6 +52,8 @@ def change_routes(app: FastAPI, shared: Shared) -> None:
         stays open. With `wait`: the next events, as JSON."""
         who = shared.principal(request)
         found = await shared.table(table, who)
+        shape = found.relation
+        shared.config.source.own_topic(shape.schema, shape.table)
         asked = Asked(where, key, snapshot, last_event_id or after, wait)
         origin = shared.sources.table(found)
         return await stream(shared, request, who, origin, [found.label], asked)

@@ -7,6 +7,7 @@ from typing import Final
 
 from cdc.events.keys.exactness import key_guards
 from cdc.protocol.relation import Column
+from cdc.routes.faults import key_fault
 from cdc.source.catalog import relation
 from cdc.source.columns.treated_columns import treated
 from cdc.source.errors import translated
@@ -24,14 +25,18 @@ where attrelid = any(%s::oid[]) and attnum > 0 and not attisdropped
 
 
 def key_values(source: Source) -> Iterator[Finding]:
-    """A warning for each key column of which the form does not hold every value: the first one that
-    it does not hold stops capture; for one whose time zone is not part of it."""
-    config, form = source.config, source.config.events.form
+    """An error for a key that does not fit its table's route. A warning for each key column of
+    which the form does not hold every value: the first one that it does not hold stops capture; for
+    one whose time zone is not part of it."""
+    config, form = source.config, source.config.form
     types = load_types(source.conn) if (tables := _concerned(source)) else {}
     for table in tables:
         shape = relation(
             source.conn, table.oid, types, config.source.publication_name, config.source.keys
         )
+        place = config.source.place(table.schema, table.name)
+        if fault := key_fault(shape.name, shape.key, place):
+            yield Finding("error", "routes", *fault)
         for name, guard in key_guards(treated(source.conn, shape, config.source), form).items():
             message = f"{shape.name}: a value of the key column {name} can stop capture: "
             yield Finding("warning", "key values", message + guard.loses, guard.instead)
@@ -51,7 +56,8 @@ def _element(column: Column) -> str:
 
 def _concerned(source: Source) -> Sequence[Table]:
     """The default form holds all but one type: only tables that have it are looked at."""
-    if not source.config.events.form.has_our_values or source.config.events.form.schemas:
+    form = source.config.form
+    if not form.has_our_values or form.schemas or form.routes:
         return source.tables
     with translated("reading the types of columns"):
         oids = [table.oid for table in source.tables]

@@ -33,7 +33,6 @@ from cdc.source.errors import translated
 from cdc.source.postgres import Connection, connect
 from cdc.source.publication import ensure_publication, read_publication, unpublished
 from cdc.source.slot import ExportedSlot, create_slot, drop_slot, identify, slot_state
-from cdc.topics import table_topic
 from headwater.check import Finding, errors_of, preflight
 from headwater.check.ddl_trigger import CHECK as DDL_EVENTS
 from headwater.check.emit_topics import outbox_tables, public_usage, unnamed_topics
@@ -44,7 +43,9 @@ from headwater.cli.init.topics import (
     ends,
     refuse_other_begun_form,
     refuse_other_history,
+    refuse_other_routes,
     restore_topics,
+    routed,
     send_progress,
     table_topics,
     withdraw,
@@ -108,6 +109,7 @@ def initialise(
             kit = Kit(config, conn, broker, observer, tables)
             refuse_other_history(kit, is_known=known is not None, moved=moved)
             refuse_other_begun_form(kit, known)
+            refuse_other_routes(kit, again=True)
             specs = all_specs(config, tables)
             created = broker.create_topics(specs)
             observer.step(f"topics: {len(created)} created, {len(specs) - len(created)} were there")
@@ -118,7 +120,7 @@ def initialise(
 
 def _refuse_unnamed_topics(config: Config, conn: Connection) -> None:
     with Broker(config.kafka.bootstrap_servers, config.kafka) as broker:
-        tables = outbox_tables(conn, config.source.name)
+        tables = outbox_tables(conn, config.source)
         _refuse(list(unnamed_topics(config, broker, tables)))
 
 
@@ -149,10 +151,10 @@ def _take_snapshot(
             if drop_slot(conn, name):
                 kit.observer.step(f"slot {name} of an earlier run dropped: starting over")
         withdraw(kit, producer)
-        snapshot_id = state.begin(conn, source.name, source.slot_name, config.events.form.recorded)
+        snapshot_id = state.begin(conn, source.name, source.slot_name, config.form.recorded)
     ledger = Ledger(conn, snapshot_id)
     identity = identify(conn)
-    form = config.events.form
+    form = config.form
     registry = registry_of(config)
     context = SourceContext(
         version("headwater"), source.name, identity.database, form, registry, UnheldValues()
@@ -170,6 +172,7 @@ def _take_snapshot(
     before = stored_mark(kit.broker, source.name)
     regrouped = before.mark.regrouped if before else {}
     more: dict[str, Any] = {"topic_ids": ids, "regrouped": regrouped, "form": form.recorded}
+    more["routed"] = routed(kit)
     mark = Mark(lsn, offsets, *of, source.slot_name, **more)
     send_progress(kit, producer, mark)
     state.complete(conn, snapshot_id, lsn)
@@ -202,7 +205,7 @@ def _job(kit: Kit, ledger: Ledger, context: SourceContext) -> Job:
         kafka=config.kafka,
         context=context,
         tables=lambda: captured_tables(kit.conn, source),
-        topic_of=lambda table: table_topic(source.name, table.schema, table.name),
+        topic_of=lambda table: source.topic(table.schema, table.name),
         slot=lambda: _slot(kit, ledger),
         partitions=kit.broker.partitions(topics),
         observer=kit.observer,
@@ -278,6 +281,7 @@ def _standing(
         observer.step(f"{table.label} is not captured: run `headwater table add {table.label}`")
         tables.remove(table)
     with Broker(config.kafka.bootstrap_servers, config.kafka) as broker:
+        refuse_other_routes(Kit(config, conn, broker, observer, tables), again=False)
         if made := restore_topics(config, broker, tables, slot.active_pid, identify(conn)):
             observer.step(f"topics made that were gone, and had been empty: {', '.join(made)}")
     return Outcome(

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from time import time_ns
+from typing import Any
 
 from cdc.capture.reconciliation import newest_event
 from cdc.config import Config
@@ -22,11 +24,12 @@ from cdc.kafka.marks import (
 from cdc.kafka.topology import all_specs, topic_specs
 from cdc.lsn import format_lsn, parse_lsn
 from cdc.registry.schemas import registry_of, values_of
+from cdc.routes.faults import changed_keys, changed_places
 from cdc.source.errors import translated
 from cdc.source.postgres import Connection
 from cdc.source.selection import Table
 from cdc.source.slot import SourceIdentity, identify
-from cdc.topics import progress_topic, schemas_topic, table_topic
+from cdc.topics import progress_topic, schemas_topic
 from snapshots.job import Observer
 from snapshots.state import SnapshotState
 
@@ -83,6 +86,28 @@ def refuse_other_begun_form(kit: Kit, known: SnapshotState | None) -> None:
         refuse_other_form(kit.config, begun)
 
 
+def refuse_other_routes(kit: Kit, *, again: bool) -> None:
+    """What is published next to records of a table must have its keys and partitions. ``again``: a
+    new snapshot is taken, which may be in another topic. Raises ``LogError``."""
+    stored, source = stored_mark(kit.broker, kit.config.source.name), kit.config.source
+    if stored is None or not (source.routes or stored.mark.routed):
+        return
+    tables = [(table.schema, table.name) for table in kit.tables]
+    there = kit.broker.partitions(sorted(stored.mark.offsets))
+    ends = kit.broker.end_offsets(sorted(there))
+    held = [topic for topic, of_topic in ends.items() if any(of_topic.values())]
+    differing = changed_keys if again else changed_places
+    if found := differing(source.name, source.routing, tables, stored.mark.routed, held):
+        raise LogError(*found)
+
+
+def routed(kit: Kit) -> dict[str, Mapping[str, Any]]:
+    """Where tables are that a route puts elsewhere than their names say, as in a mark."""
+    source = kit.config.source
+    places = {table.label: source.place(table.schema, table.name) for table in kit.tables}
+    return {label: place.recorded for label, place in places.items() if place.route >= 0}
+
+
 def _refuse_records(kit: Kit) -> None:
     """Another database's init may be underway: there is no mark before it is done."""
     if filled := _filled(kit):
@@ -103,8 +128,8 @@ def _filled(kit: Kit) -> list[str]:
 
 def table_topics(kit: Kit) -> list[str]:
     """The main topics of the tables."""
-    source = kit.config.source.name
-    return [table_topic(source, table.schema, table.name) for table in kit.tables]
+    source = kit.config.source
+    return list(dict.fromkeys(source.topic(table.schema, table.name) for table in kit.tables))
 
 
 def dirty(kit: Kit) -> frozenset[str]:

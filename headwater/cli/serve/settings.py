@@ -43,7 +43,7 @@ def _problems(config: Config, now_s: float) -> Iterator[Finding]:
     from headwater.api.changes.event_position import refuse_unread
 
     try:
-        refuse_unread(config.events.form)
+        refuse_unread(config.form)
         UsersFile(config.serve.users).accounts()
     except HeadwaterError as error:
         for line in error.message.splitlines():

@@ -10,11 +10,10 @@ from typing import NamedTuple
 
 from cdc.config import Config
 from cdc.errors import SourceError, UsageError, ViewError
+from cdc.routes.patterns import parse_pattern
 from cdc.source.catalog import chosen_tables
 from cdc.source.postgres import Connection, connect
 from cdc.source.publication import drop_tables, read_publication
-from cdc.source.selection import parse_pattern
-from cdc.topics import table_topic
 from jobs.state.views.undeclared_views import with_undeclared
 from views.parse.table_references import tables_read
 
@@ -41,7 +40,7 @@ def planned(config: Config, names: Sequence[str]) -> Removal:
     with connect(source.dsn, application_name="headwater table") as conn:
         found = tuple(sorted(_published(conn, source.publication_name, names)))
         chosen = {table.label for table in chosen_tables(conn, source)[0]}
-    topics = tuple(table_topic(source.name, *table) for table in found)
+    topics = tuple(dict.fromkeys(source.topic(*table) for table in found))
     removal = Removal(source.publication_name, found, topics)
     if still := [label for label in removal.labels if label in chosen]:
         raise UsageError(

@@ -22,12 +22,12 @@ from cdc.events.marks import Mark
 from cdc.kafka.broker import Broker, Offsets
 from cdc.kafka.bulk_producer import BulkProducer
 from cdc.kafka.marks import newest_mark, own_mark
+from cdc.routes.patterns import parse_pattern
 from cdc.source.catalog import chosen_tables
 from cdc.source.postgres import Connection, connect
 from cdc.source.replication import ReplicationStream
-from cdc.source.selection import parse_pattern
 from cdc.source.slot import identify, slot_state
-from cdc.topics import outbox_topic, progress_topic, table_topic, view_group
+from cdc.topics import outbox_topic, progress_topic, view_group
 from headwater.lag.parked_counts import ParkedKeys
 from jobs.generations.generation_record import read_generations
 from jobs.generations.view_state import view_directory
@@ -134,7 +134,7 @@ def _captured(config: Config, conn: Connection, mark: Mark, name: str) -> tuple[
         (one.label, topic)
         for one in chosen_tables(conn, source)[0]
         if pattern.matches(one.schema, one.name)
-        and (topic := table_topic(source.name, one.schema, one.name)) in mark.offsets
+        and (topic := source.topic(one.schema, one.name)) in mark.offsets
     ]
     outbox = outbox_topic(source.name, emitted)
     if not found and emitted in config.capture.emit_topics and outbox in mark.offsets:

@@ -12,6 +12,7 @@ from cdc.events.payload import payload
 from cdc.kafka.broker import Broker, Record, windows_back
 from cdc.kafka.partition_ends import Read
 from cdc.topics import partition_for, unframed
+from headwater.cli.trace.row_key import RowKey
 
 
 class Change(NamedTuple):
@@ -46,18 +47,17 @@ class KeyLog(NamedTuple):
 
 def key_log(
     broker: Broker,
-    topic: str,
-    key: bytes,
+    row: RowKey,
     changes: int,
     records: int,
     since_ms: int | None,
     read: Read = orjson.loads,
 ) -> KeyLog:
-    """Until so many changes are found, or so many records were read. A TRUNCATE counts as one of
-    each key. ``read`` tells what a value says. Raises ``LogError`` when the topic does not exist.
-    """
-    wanted = (unframed(key), None)
-    partition = partition_for(key, broker.partitions([topic]).get(topic, 1))
+    """Of a row, until so many changes are found, or so many records were read. A TRUNCATE of its
+    table counts as one of each key. ``read`` tells what a value says. Raises ``LogError`` when the
+    topic does not exist."""
+    wanted, topic = (unframed(row.event), None), row.topic
+    partition = partition_for(row.placed, broker.partitions([topic]).get(topic, 1))
     oldest = broker.beginning_offsets([topic])[topic][partition]
     end = broker.end_offsets([topic])[topic][partition]
     floor = max(oldest, end - records)
@@ -66,7 +66,7 @@ def key_log(
     found: list[Change] = []
     start = end
     for start, stop in windows_back(floor, end):
-        own = [_change(one, read) for one in broker.read(topic, partition, start, stop)
+        own = [_change(one, row.table, read) for one in broker.read(topic, partition, start, stop)
                if unframed(one.key) in wanted and one.value is not None]  # fmt: skip
         found += reversed([one for one in own if one is not None])
         if len(found) >= changes:
@@ -74,11 +74,12 @@ def key_log(
     return KeyLog(topic, partition, found[:changes], start, end, oldest)
 
 
-def _change(record: Record, read: Read) -> Change | None:
-    """None of what is without a key and no TRUNCATE."""
+def _change(record: Record, table: str, read: Read) -> Change | None:
+    """None of what is without a key and no TRUNCATE of the table."""
     event = payload(read(record.value or b""))
     source, op = event["source"], event["op"]
-    if record.key is None and op != TRUNCATE:
+    named = f"{source['schema']}.{source['table']}"
+    if record.key is None and (op != TRUNCATE or named != table):
         return None
     return Change(
         record.offset,

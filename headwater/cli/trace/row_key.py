@@ -17,17 +17,18 @@ from cdc.source.errors import sqlstate, translated
 from cdc.source.postgres import Connection, connect, identifier
 from cdc.source.table_lookup import table_of
 from cdc.source.types import load_types
-from cdc.topics import table_topic
 
 _DATA_EXCEPTION = "22"
 
 
 class RowKey(NamedTuple):
-    """``event`` is the key as records have it, ``texts`` are its values by column, as text."""
+    """``event`` is the key as records have it, ``placed`` what chooses its partition, ``texts`` are
+    its values by column, as text."""
 
     table: str
     topic: str
     event: bytes
+    placed: bytes
     texts: dict[str, str]
 
 
@@ -52,13 +53,15 @@ def row_key(config: Config, table: str, given: Sequence[str]) -> RowKey:
         values = _values(conn, shape, f"{identifier(schema)}.{identifier(name)}", texts)
     at = dict(zip(shape.key, values, strict=True))
     row: Values = [at.get(column.name) for column in shape.columns]
-    event = RowEncoder(shape, config.events.form, source.name).key(row)
+    rows, place = RowEncoder(shape, config.form, source.name), source.place(schema, name)
+    event = rows.key(row)
     assert event is not None, "the table has a key"
-    packing = table_packing(shape, source.name, config.events.form, NoIds())
+    placed = rows.partition_key(row) if place.partition_by else event
+    packing = table_packing(shape, source.name, config.form, NoIds())
     if packing is not None:  # the id is no part of a key that is compared
         event = packing.key(event)
     plain = {name: value.decode() for name, value in at.items()}
-    return RowKey(f"{schema}.{name}", table_topic(source.name, schema, name), event, plain)
+    return RowKey(f"{schema}.{name}", place.topic, event, placed, plain)
 
 
 def given_texts(table: str, key: Sequence[str], given: Sequence[str]) -> dict[str, str]:

@@ -91,10 +91,10 @@ def traced(
 ) -> Way:
     """Raises ``UsageError`` for a row that cannot be meant, ``LogError`` for topics of another
     database, ``RetryableError`` when a server cannot be reached."""
-    if not config.events.form.has_events:
+    if not config.form.has_events:
         raise UsageError(
             "`headwater trace` reads whole events, and [events] has content = "
-            f'"{config.events.form.content}"',
+            f'"{config.form.content}"',
             "look for the key with Kafka's own tools: the header position says where a row stands",
         )
     key = row_key(config, table, given)
@@ -114,7 +114,7 @@ def traced(
             with closing(LagWatch(lambda: config, views)) as looks:
                 reports = {one.view: one for one in looks.look().report.views}
         read = values_of(registry_of(config))
-        log = key_log(broker, key.topic, key.event, changes, records, since_ms, read)
+        log = key_log(broker, key, changes, records, since_ms, read)
         newest = log.changes[0] if log.changes else None
         found = [
             _of_view(config, broker, view, key, log.partition, newest, reports.get(view))

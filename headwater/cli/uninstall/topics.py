@@ -15,7 +15,6 @@ from cdc.topics import (
     outbox_topic,
     progress_topic,
     signal_group,
-    table_topic,
     transaction_topic,
     view_dead_letters_topic,
     view_group,
@@ -40,16 +39,16 @@ def found_in_kafka(
     broker: Broker,
     source: str,
     mark: Mark | None,
-    tables: Collection[tuple[str, str]],
+    tables: Collection[str],
     views: tuple[Collection[str], Collection[str]],
 ) -> Found:
-    """``views`` are those that were built, and those that were not."""
+    """``tables`` are topics of tables; ``views`` those that were built, and those that were not."""
     built, unbuilt = views
     progress = progress_topic(source)
-    own = {table_topic(source, *table) for table in tables}
-    own |= {message_topic(source), transaction_topic(source)}
-    own |= set(mark.offsets) if mark else set()  # of tables that have left, too
-    named = set(broker.topics(f"{source}."))
+    written = set(mark.offsets) if mark else set()  # of tables that have left, too
+    own = {*tables, message_topic(source), transaction_topic(source), *written}
+    routed = [topic for topic in written if not topic.startswith(f"{source}.")]
+    named = {*broker.topics(f"{source}."), *broker.partitions(routed)}
     ours = (f"{source}.__", outbox_topic(source, ""))
     found = {topic for topic in named if topic in own or topic.startswith(ours)}
     foreign = sorted(named - found)

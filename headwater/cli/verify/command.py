@@ -250,7 +250,7 @@ def resolved_view(config: Config, name: str, broker: Broker) -> tuple[View, list
     except NotDescribedError as error:
         hint = "run `headwater init`, then `headwater capture`"
         raise ViewError(error.message, hint) from None
-    versions = Names(broker, config.source.name, parsed, live_state(directory)).under(found)
+    versions = Names(broker, config.source.own_topic, parsed, live_state(directory)).under(found)
     return resolve_view(parsed, newest(versions)), list(versions[parsed.table_name].values())
 
 

@@ -186,10 +186,9 @@ def described(
 
 def _log_window(found: Described, broker: Broker, config: Config) -> LogWindow:
     """Of a history."""
-    from cdc.topics import table_topic
     from verification.change_window import LogWindow
 
-    topics = [table_topic(config.source.name, *table) for table in found.view.tables]
+    topics = [config.source.own_topic(*table) for table in found.view.tables]
     return LogWindow(broker, found.view, topics, found.tables)
 
 

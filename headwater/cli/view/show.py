@@ -88,7 +88,7 @@ def _plan(config: Config, name: str, definition: ViewDefinition, broker: Broker)
 
     live = live_state(view_directory(config.apply.state, config.source.name, name))
     versions = versions_of(broker, config.source.name, definition)
-    names = Names(broker, config.source.name, definition, live)
+    names = Names(broker, config.source.own_topic, definition, live)
     tables = newest(names.under(versions))
     made = plan(resolve_view(definition, tables))
     renamed = {
@@ -110,10 +110,9 @@ def _plan(config: Config, name: str, definition: ViewDefinition, broker: Broker)
 
 
 def _standing(config: Config, name: str, definition: ViewDefinition, broker: Broker) -> Document:
-    from cdc.topics import table_topic
 
-    source = config.source.name
-    named = (table_topic(source, one.schema, one.table) for one in definition.occurrences)
+    source = config.source
+    named = (source.own_topic(one.schema, one.table) for one in definition.occurrences)
     return reached(config, name, list(dict.fromkeys(named)), broker)
 
 

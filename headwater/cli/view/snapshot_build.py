@@ -26,9 +26,11 @@ def build_from_snapshots(
     from bootstrap.process import build_views
     from cdc.kafka.marks import refuse_known_foreign_topics
     from headwater.cli.common.output import print_error
-    from views.event_form import refuse_unread
+    from views.event_form import refuse_shared, refuse_unread
 
-    refuse_unread(config.events.form)
+    refuse_unread(config.form)
+    known = [(name, config.views[name].sql) for name in views if name in config.views]
+    refuse_shared(config.source.own_topic, known)
     refuse_known_foreign_topics(config)
     with telling() as teller:
         built, failed = build_views(config, views, hold, new, teller, new_history, despite_forecast)

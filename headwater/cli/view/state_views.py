@@ -182,13 +182,12 @@ def gathered(config: Config, name: str, found: Document) -> Document:
     """All that is known of a view, as JSON; ``found`` is its outline. ``problems`` say what is not
     known, and why."""
     from cdc.kafka.broker import Broker
-    from cdc.topics import table_topic
     from headwater.cli.view.position import reached
 
     of = {"store": found["store"], "key": tuple(found["key"]), "sql": found["sql"]}
     built = config.views[name].model_copy(update=of)
     tables = [one["table"] for one in found["tables"]]
-    topics = [table_topic(config.source.name, *table.split(".", 1)) for table in tables]
+    topics = [config.source.own_topic(*table.split(".", 1)) for table in tables]
     problems = found["problems"]
     with known_state(config) as conn:
         try:

@@ -24,7 +24,6 @@ from cdc.kafka.event_reader import form_of
 from cdc.log_events import LogEvent
 from cdc.source import postgres as source_postgres
 from cdc.source.types import load_types
-from cdc.topics import table_topic
 from jobs.run.builds.step_log import RowsLog
 from jobs.run.tables.source_session import SourceSession
 from jobs.run.tables.source_settings import SourceSettings
@@ -73,7 +72,7 @@ class MirroredTables:
     def topic(self, label: str) -> str:
         """The topic of ``schema.table``."""
         schema, _, name = label.partition(".")
-        return table_topic(self.config.source.name, schema, name)
+        return self.config.source.own_topic(schema, name)
 
     def filled(self, conn: Connection) -> dict[str, MirrorRecord]:
         """The mirrors that batches are applied to, by ``schema.table``."""

@@ -19,7 +19,6 @@ from pyspark.sql import DataFrame, SparkSession
 from cdc.config import Config
 from cdc.errors import ViewError
 from cdc.kafka.broker import Broker
-from cdc.topics import table_topic
 from jobs.generations.generation_record import read_generations
 from jobs.generations.live_generation import Standing, standing
 from jobs.generations.live_view_lock import live_held
@@ -123,10 +122,10 @@ def _applied(
     name, definition = live.definition.name, live.definition
     if definition.maintained:
         return _applied_to_mirrors(spark, config, live, chosen)
-    topic = table_topic(config.source.name, definition.schema, definition.table)
+    topic = config.source.own_topic(definition.schema, definition.table)
     with Broker(config.kafka.bootstrap_servers, config.kafka) as broker:
         found = described(broker, config.source.name, definition)
-        names = Names(broker, config.source.name, definition, live.state)
+        names = Names(broker, config.source.own_topic, definition, live.state)
         (versions,) = names.under(found).values()
 
     def before() -> DataFrame:

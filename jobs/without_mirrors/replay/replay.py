@@ -16,7 +16,7 @@ from cdc.config import Config
 from cdc.errors import UsageError, ViewError
 from cdc.kafka.broker import Broker, Offsets
 from cdc.registry.schemas import payloads_of, registry_of
-from cdc.topics import table_topic, view_group
+from cdc.topics import view_group
 from jobs.generations.generation_record import Generation, read_generations
 from jobs.generations.live_view_lock import live_held
 from jobs.generations.topic_ids import refuse_recreated
@@ -64,7 +64,7 @@ def replay(config: Config, broker: Broker, name: str, text: str, place: Place) -
     live = live_generation(directory, name)
     definition = live.declared.parsed(name)
     topics = dict.fromkeys(
-        table_topic(config.source.name, one.schema, one.table) for one in definition.occurrences
+        config.source.own_topic(one.schema, one.table) for one in definition.occurrences
     )
     state = state_of(directory, live)
     beginning = state.beginning()

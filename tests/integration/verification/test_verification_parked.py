@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from zlib import crc32
 
 import psycopg
@@ -9,6 +10,7 @@ import pytest
 
 from cdc.errors import SourceError
 from cdc.lsn import Position
+from cdc.topics import table_topic
 from jobs.without_mirrors.dead_letters.letter import Letter, Letters, row_letter
 from tests.support.views.mirrored_view import CUSTOMERS, ORDERS
 from verification.exact_snapshot import source_at_new_lsn
@@ -17,6 +19,7 @@ from verification.values.canonical_form import unpacked
 from views.parse.definition import parse_view
 from views.spark.view import resolve_maintained
 
+TOPIC_OF = partial(table_topic, "shop")
 SQL = """
     select c.id, c.name, count(o.id) as orders, 'a%b' as odd
     from customers c left join orders o on o.customer_id = c.id where c.name <> 'gone' group by c.id
@@ -49,15 +52,15 @@ def test_rows_are_told_by_the_keys_of_their_tables_and_by_their_own(dsn: str) ->
     letters = Letters()
     letters.add([letter("orders", '{"id":10}'), letter("orders", '{"id":13}')])
     with source_at_new_lsn(dsn, view, "p", 30, lambda _: None) as source:
-        found = parked_rows(view, letters, source, "shop")
+        found = parked_rows(view, letters, source, TOPIC_OF)
         assert {unpacked(key) for key in found} == {(1,)}
         letters.add([letter("customers", '{"id":3}'), letter("customers", '{"id":"odd"}')])
         letters.add([letter("customers", "{oops"), letter("orders", "{oops")])
-        assert parked_rows(view, letters, source, "shop") == found  # a key that is none
+        assert parked_rows(view, letters, source, TOPIC_OF) == found  # a key that is none
         letters = Letters()
         letters.add([letter("customers", '{"id":2}')])
         letters.add([row_letter("v", b'{"id":"7"}', Position(1, 1), 1, 1, "refused")])
-        found = parked_rows(view, letters, source, "shop")
+        found = parked_rows(view, letters, source, TOPIC_OF)
         assert {unpacked(key) for key in found} == {(2,), (7,)}
 
 

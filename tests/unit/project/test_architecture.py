@@ -17,7 +17,7 @@ import pytest
 ROOT = Path(__file__).parents[3]
 PAGE = (ROOT / "docs/architecture.md").read_text(encoding="utf-8")
 KERNEL = (
-    "cdc.errors", "cdc.lsn", "cdc.topics", "cdc.protocol", "cdc.events",
+    "cdc.errors", "cdc.lsn", "cdc.topics", "cdc.routes", "cdc.protocol", "cdc.events",
     "cdc.capture.confirmation", "cdc.capture.duplicate_filter",
 )  # fmt: skip
 MOST_MODULES = 20

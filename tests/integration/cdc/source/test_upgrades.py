@@ -11,6 +11,7 @@ import pytest
 
 from cdc.capture.ddl_trigger import trigger_secret
 from cdc.config import Config
+from cdc.config import Source as Settings
 from cdc.errors import SourceError
 from cdc.source.postgres import Connection, connect
 from headwater.check.ddl_trigger import ddl_events
@@ -158,4 +159,5 @@ def test_capture_reads_the_secret_where_it_owns_only_what_is_in_the_schema(
 
 def test_tables_that_may_have_the_topic_of_emitted_events_are_found(setting: Setting) -> None:
     setting.conn.execute("create schema outbox; create table outbox.paid (id int primary key)")
-    assert outbox_tables(setting.conn, "src") == {"src.outbox.paid"}
+    source = Settings(name="src", dsn="-", tables=("public.*",))
+    assert outbox_tables(setting.conn, source) == {"src.outbox.paid"}

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from cdc.source.selection import Table, parse_pattern, select_tables
+from cdc.routes.patterns import parse_pattern
+from cdc.source.selection import Table, select_tables
 
 
 def table(label: str, oid: int = 0, **changes: Any) -> Table:

@@ -9,6 +9,7 @@ import pytest
 
 from cdc.config import Events
 from cdc.errors import LogError, SourceError
+from cdc.events.form import OURS
 from cdc.events.marks import Mark
 from cdc.kafka.broker import TopicSpec
 from cdc.source.slot import SourceIdentity
@@ -16,7 +17,7 @@ from headwater.cli.init import topics as init_topics
 from headwater.cli.init.topics import refuse_other_history, restore_topics
 
 MARK = Mark(100, {"shop.message": {0: 0}, "shop.public.item": {0: 7}}, "7", 1, "shop", "slot")
-SHOP = cast(Any, SimpleNamespace(source=SimpleNamespace(name="shop"), events=Events()))
+SHOP = cast(Any, SimpleNamespace(source=SimpleNamespace(name="shop"), events=Events(), form=OURS))
 NO_TABLES = list[Any]()
 HERE = SourceIdentity("7", 1, "shop")
 

@@ -44,7 +44,7 @@ def test_one_that_lacks_a_column_or_has_another_is_refused(given: list[str]) -> 
     [(0, "no change of this key was found\n"), (5, "was found in what was searched\n")],
 )
 def test_a_key_without_a_change_is_told_so(start: int, said: str) -> None:
-    key = RowKey("public.t", "shop.public.t", b'{"id":9}', {"id": "9"})
+    key = RowKey("public.t", "shop.public.t", b'{"id":9}', b'{"id":9}', {"id": "9"})
     stream = StringIO()
     show(Way(key, KeyLog("shop.public.t", 0, [], start, 7, 0), []), Console(file=stream, width=99))
     assert said in stream.getvalue()

@@ -60,7 +60,7 @@ def test_without_a_mark_the_database_has_to_know_the_source() -> None:
 def test_only_views_that_were_built_lose_their_topics_and_groups() -> None:
     views = ({"built"}, {"other", "third", "none"})
     kafka = cast(Broker, Kafka())
-    found = found_in_kafka(kafka, "shop", PRODUCTION, {("public", "item")}, views)
+    found = found_in_kafka(kafka, "shop", PRODUCTION, {"shop.public.item"}, views)
     assert found.topics == (
         "built.dlq", "shop.__schemas", "shop.message", "shop.outbox.mails", "shop.public.item",
         "shop.public.left", "shop.__progress",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
@@ -12,6 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from cdc.errors import ViewError
+from cdc.topics import table_topic
 from jobs.generations.declaration import declared
 from jobs.generations.view_state import Beginning, ViewState, open_state
 from jobs.without_mirrors.column_names import Names
@@ -51,7 +53,7 @@ class Partitions:
 
 
 def names(state: ViewState, partitions: int = 1) -> Names:
-    return Names(cast("Any", Partitions(partitions)), "shop", VIEW, state)
+    return Names(cast("Any", Partitions(partitions)), partial(table_topic, "shop"), VIEW, state)
 
 
 def under(found: Names, *versions: TableVersion) -> list[list[str]]:

@@ -10,6 +10,7 @@ import pytest
 
 from cdc.config import Config, Events
 from cdc.errors import ViewError
+from cdc.events.form import OURS
 from headwater.check.state_mirrors import StateMirrors
 from jobs.state.mirrors import collations
 from jobs.state.mirrors.collations import Collation, read_collations
@@ -51,7 +52,7 @@ def test_a_collation_that_is_another_one_is_told_before_a_view_is_built(
         }
 
     monkeypatch.setattr(collations, "read_collations", read)
-    config = cast("Config", SimpleNamespace(source=setting.config, events=Events()))
+    config = cast("Config", SimpleNamespace(source=setting.config, events=Events(), form=OURS))
     table = StateMirrors(config, setting.source, setting.state).table(setting.oid("public.t"))
     assert table is not None
     plan_view("v", "select id, g from t", ["id"], {LABEL: table})

@@ -1,0 +1,86 @@
+"""``[[source.routes]]``: which topic tables go to, other than ``<source>.<schema>.<table>``."""
+
+from __future__ import annotations
+
+import re
+
+from pydantic import Field, model_validator
+
+from cdc.config.stores import Section
+from cdc.errors import one_line
+from cdc.routes.patterns import parse_pattern
+from cdc.routes.route import KEY_FIELD, Route, known_variables, merges, variables
+from cdc.topics import kafka_name
+
+_FIELD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+
+
+class RouteSettings(Section):
+    """One route; the first that is of a table holds."""
+
+    topic: str = Field(min_length=1)
+    tables: tuple[str, ...] = ()
+    match: str = ""
+    key_field: str | None = None
+    distinct_keys: bool = False
+    partition_by: tuple[str, ...] = ()
+
+    @model_validator(mode="after")
+    def _is_of_tables(self) -> RouteSettings:
+        if not self.tables and not self.match:
+            raise ValueError(
+                'is of no table: set tables = ["public.orders_*"], or match to an expression over '
+                "schema.table"
+            )
+        for text in self.tables:
+            try:
+                parse_pattern(text)
+            except ValueError as error:
+                raise ValueError(f"tables: {error}") from None
+        return self
+
+    @model_validator(mode="after")
+    def _topic_is_a_name(self) -> RouteSettings:
+        try:
+            known = known_variables(self.match)
+        except re.error as error:
+            raise ValueError(f"match: is not a regular expression: {error}") from None
+        try:
+            named = variables(self.topic)
+        except ValueError as error:
+            raise ValueError(f"topic: {error}") from None
+        if unknown := [name for name in named if name not in known]:
+            braced = ", ".join(f"{{{name}}}" for name in known)
+            raise ValueError(f"topic: {{{unknown[0]}}} is not known: known are {braced}")
+        plain = re.sub(r"\{\w*\}", "", self.topic)
+        if kafka_name(plain) != plain:
+            raise ValueError(
+                f"topic: {plain!r} has characters that Kafka does not allow in a name: letters, "
+                "digits, dots, hyphens and underscores are allowed"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _keys_are_told_apart_one_way(self) -> RouteSettings:
+        if self.key_field is None:
+            return self
+        if self.distinct_keys:
+            raise ValueError(
+                one_line("key_field: distinct_keys says that no field is needed", "remove one")
+            )
+        if not _FIELD.fullmatch(self.key_field):
+            raise ValueError(
+                f"key_field: {self.key_field!r} is not a name of letters, digits and underscores: "
+                "to have none set distinct_keys = true, if no two tables ever have the same key"
+            )
+        return self
+
+    @property
+    def route(self) -> Route:
+        """What it says, with what it leaves out."""
+        field = self.key_field or ""
+        if not field and not self.distinct_keys and merges(self.topic, self.tables):
+            field = KEY_FIELD
+        return Route(
+            self.topic, self.tables, self.match, field, self.distinct_keys, self.partition_by
+        )

@@ -1,0 +1,170 @@
+"""What speaks against the topics that tables would have, each in one line. Pure.
+
+Kafka itself takes two topics for one when they differ only in ``.`` and ``_``. A topic holds
+several tables only where its route says so, and then their keys never mix.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+from cdc.errors import one_line
+from cdc.routes.route import Place, Route, place_of
+from cdc.topics import (
+    ddl_topic,
+    dead_letters_topic,
+    message_topic,
+    outbox_topic,
+    progress_topic,
+    schemas_topic,
+    signal_topic,
+    table_topic,
+    transaction_topic,
+)
+
+LONGEST_NAME: Final = 249
+"""Kafka's own limit."""
+_ITSELF: Final = "Headwater itself"
+
+
+class _Member(NamedTuple):
+    label: str
+    place: Place
+    plain: str
+
+
+def route_faults(
+    source: str, routes: tuple[Route, ...], tables: Iterable[tuple[str, str]]
+) -> list[str]:
+    """What is wrong with the topics of these ``(schema, table)``."""
+    by_name: dict[str, list[_Member]] = defaultdict(list)
+    problems: list[str] = []
+    for schema, table in tables:
+        place, label = place_of(source, routes, schema, table), f"{schema}.{table}"
+        member = _Member(label, place, table_topic(source, schema, table))
+        if reason := _unfit(source, place):
+            said = f"source.routes: table {label} would have the topic {place.topic}, {reason}"
+            problems.append(one_line(said, f"change the topic of route {place.route + 1}"))
+        else:
+            by_name[_one(place.topic)].append(member)
+    for topic in (schemas_topic(source), progress_topic(source), dead_letters_topic(source)):
+        by_name[_one(topic)].append(_Member(_ITSELF, Place(topic), topic))
+    for _, members in sorted((one[0].place.topic, one) for one in by_name.values()):
+        problems += _shared(members)
+    return problems
+
+
+def _one(topic: str) -> str:
+    return topic.replace(".", "_")
+
+
+def _unfit(source: str, place: Place) -> str:
+    """Why a routed topic cannot be one."""
+    topic = place.topic
+    if place.route < 0:
+        return ""
+    own = (message_topic(source), transaction_topic(source), ddl_topic(source),
+           signal_topic(source))  # fmt: skip
+    inner = topic.startswith((f"{source}.__", outbox_topic(source, "")))
+    if inner or _one(topic) in map(_one, own):
+        return "which is one of Headwater's own"
+    if not topic.strip("."):
+        return "which Kafka does not allow"
+    if len(topic) > LONGEST_NAME:
+        return f"which has {len(topic)} characters: Kafka allows {LONGEST_NAME}"
+    return ""
+
+
+def _shared(members: Sequence[_Member]) -> Iterator[str]:
+    """What speaks against tables in one topic."""
+    if len(members) < 2:
+        return
+    first, names = members[0].place, " and ".join(one.label for one in members)
+    said = f"tables {names} would share the topic {first.topic}"
+    routed = [one.place.route for one in members if one.place.route >= 0]
+    if not routed or any(one.label == _ITSELF for one in members):
+        yield f"{said}. Leave one out with source.exclude, or rename it."
+        return
+    if len({(one.place.topic, one.place.route) for one in members}) > 1:
+        yield one_line(
+            f"source.routes: {said}, and not by one route",
+            f"name them all in one route, or change the topic of route {routed[0] + 1}",
+        )
+    elif not first.shared:
+        yield one_line(
+            f"source.routes: {said}, and route {first.route + 1} does not say that it holds "
+            "several tables",
+            'set key_field = "__table" there, which tells their keys apart, or put {schema} and '
+            "{table} into the topic",
+        )
+    elif first.key_field and len({_one(one.plain) for one in members}) < len(members):
+        yield f"{said}, and {first.key_field} would call them the same. Rename one."
+
+
+def key_fault(label: str, key: Sequence[str], place: Place) -> tuple[str, str] | None:
+    """What speaks against a table's key where its route puts it: the reason and the way out."""
+    if place.key_field in key:
+        return (
+            f"{label}: its key has a column {place.key_field}, which source.routes adds to keys",
+            f"set another key_field in route {place.route + 1}",
+        )
+    if lost := [name for name in place.partition_by if name not in key]:
+        named = ", ".join(key) or "no columns"
+        return (
+            f"{label}: partition_by of source.routes names {', '.join(lost)}, which its key does "
+            f"not have ({named}): a row whose value changed would go on in another partition, out "
+            "of its order",
+            "name columns of the key: of its primary key, its replica identity's index, or "
+            "source.keys",
+        )
+    return None
+
+
+def changed_places(
+    source: str,
+    routes: tuple[Route, ...],
+    tables: Iterable[tuple[str, str]],
+    before: Mapping[str, Mapping[str, Any]],
+    held: Collection[str],
+) -> tuple[str, str] | None:
+    """The reason and the way out where a table that is captured would go on in another topic, or
+    with other keys or partitions. ``before`` is what a mark has of routed tables; ``held`` are the
+    topics that hold records."""
+    for schema, table in tables:
+        label, now = f"{schema}.{table}", place_of(source, routes, schema, table)
+        was = before.get(label, {"topic": table_topic(source, schema, table)})
+        if was == now.recorded or was["topic"] not in held:
+            continue
+        what = f"is in topic {was['topic']}, and source.routes sends it to {now.topic}"
+        if was["topic"] == now.topic:
+            what = f"is in topic {now.topic}, with other keys or partitions than source.routes says"
+        return (
+            f"{label} {what}: its next changes would not stand behind those that are there",
+            "put source.routes back; or run `headwater init --again`, which takes a new snapshot "
+            "into the new topic, where consumers have to begin, too",
+        )
+    return None
+
+
+def changed_keys(
+    source: str,
+    routes: tuple[Route, ...],
+    tables: Iterable[tuple[str, str]],
+    before: Mapping[str, Mapping[str, Any]],
+    held: Collection[str],
+) -> tuple[str, str] | None:
+    """The same where a new snapshot is no way out: the topic holds records with other keys, or in
+    other partitions."""
+    for schema, table in tables:
+        now = place_of(source, routes, schema, table)
+        was = before.get(f"{schema}.{table}", {"topic": table_topic(source, schema, table)})
+        if was != now.recorded and was["topic"] == now.topic and now.topic in held:
+            return (
+                f"topic {now.topic} holds records of {schema}.{table} with other keys or "
+                "partitions than source.routes says",
+                "put source.routes back, name another topic there, or delete the topic with "
+                "Kafka's tools",
+            )
+    return None

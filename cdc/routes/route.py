@@ -1,0 +1,135 @@
+"""Routes: the topic of a table, where it is not ``<source>.<schema>.<table>``. Pure.
+
+As Debezium's ``ByLogicalTableRouter`` has it, a topic may hold several tables, whose keys then say
+which one a row is of.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, Final, NamedTuple
+
+from cdc.routes.patterns import Pattern, parse_pattern
+from cdc.topics import kafka_name, table_topic
+
+KEY_FIELD: Final = "__table"
+"""What the field is called by default that tells the tables of one topic apart."""
+_VARIABLE: Final = re.compile(r"\{(\w*)\}")
+_NAMES: Final = ("source", "schema", "table")
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """``tables`` are patterns, ``match`` an expression over ``schema.table``: a table is of the
+    route that both fit. ``topic`` is a template of ``{source}``, ``{schema}``, ``{table}`` and the
+    groups of ``match``."""
+
+    topic: str
+    tables: tuple[str, ...] = ()
+    match: str = ""
+    key_field: str = ""
+    """Added to each key, to tell tables of one topic apart; empty: none."""
+    distinct_keys: bool = False
+    """Whether no two tables of a topic ever have the same key, as who wrote the route says."""
+    partition_by: tuple[str, ...] = ()
+    """Columns of the key that choose the partition in place of the whole key."""
+
+    @property
+    def shared(self) -> bool:
+        """Whether a topic of it may hold several tables."""
+        return bool(self.key_field) or self.distinct_keys
+
+
+class Place(NamedTuple):
+    """Where a table's events are. ``identifier`` is what ``key_field`` says of the table: the topic
+    that it would have without a route. ``route`` is that one's number, -1 without."""
+
+    topic: str
+    key_field: str = ""
+    identifier: str = ""
+    partition_by: tuple[str, ...] = ()
+    shared: bool = False
+    route: int = -1
+
+    @property
+    def recorded(self) -> dict[str, Any]:
+        """What must not change for a topic that holds records, as progress marks have it."""
+        told: dict[str, Any] = {"topic": self.topic}
+        if self.key_field:
+            told["key_field"] = self.key_field
+        if self.partition_by:
+            told["partition_by"] = list(self.partition_by)
+        return told
+
+    @property
+    def key_tail(self) -> bytes:
+        """What stands behind a key's columns, as JSON."""
+        if not self.key_field:
+            return b""
+        return f',"{self.key_field}":"{self.identifier}"'.encode()
+
+
+@lru_cache(maxsize=1 << 14)
+def place_of(source: str, routes: tuple[Route, ...], schema: str, table: str) -> Place:
+    """By the first route that is of the table; without one, Debezium's name."""
+    plain = table_topic(source, schema, table)
+    for number, route in enumerate(routes):
+        groups = _groups(route, schema, table)
+        if groups is not None:
+            names = dict(zip(_NAMES, (source, schema, table), strict=True))
+            topic = _VARIABLE.sub(lambda one: {**groups, **names}[one[1]], route.topic)  # noqa: B023
+            told = plain if route.key_field else ""
+            return Place(
+                kafka_name(topic), route.key_field, told, route.partition_by, route.shared, number
+            )
+    return Place(plain)
+
+
+def variables(topic: str) -> list[str]:
+    """The names in a template. Raises ``ValueError`` for a brace that is part of none."""
+    rest = _VARIABLE.sub("", topic)
+    if "{" in rest or "}" in rest:
+        raise ValueError("has a brace that is not part of {source}, {schema}, {table} or a group")
+    return _VARIABLE.findall(topic)
+
+
+def known_variables(match: str) -> list[str]:
+    """What a template may name. Raises ``re.error``."""
+    groups = re.compile(match) if match else None
+    if groups is None:
+        return list(_NAMES)
+    return [*_NAMES, *map(str, range(1, groups.groups + 1)), *groups.groupindex]
+
+
+def merges(topic: str, tables: Sequence[str]) -> bool:
+    """Whether a topic of such a route is plainly meant for several tables: neither a table's name
+    nor a group of an expression is in it, and more than one table may fit."""
+    named = set(variables(topic)) - {"source", "schema"}
+    several = len(tables) != 1 or not parse_pattern(tables[0]).exact
+    return not named and several
+
+
+def _groups(route: Route, schema: str, table: str) -> dict[str, str] | None:
+    """The groups of a table that the route is of; None of another one."""
+    if route.tables and not any(one.matches(schema, table) for one in _patterns(route.tables)):
+        return None
+    if not route.match:
+        return {}
+    found = _expression(route.match).fullmatch(f"{schema}.{table}")
+    if found is None:
+        return None
+    numbered = {str(i): text or "" for i, text in enumerate(found.groups(), 1)}
+    return {**numbered, **{name: text or "" for name, text in found.groupdict().items()}}
+
+
+@lru_cache(maxsize=256)
+def _patterns(texts: tuple[str, ...]) -> list[Pattern]:
+    return list(map(parse_pattern, texts))
+
+
+@lru_cache(maxsize=256)
+def _expression(text: str) -> re.Pattern[str]:
+    return re.compile(text)

@@ -1,0 +1,215 @@
+"""The topic of a table by its routes, and what is said against routes and the tables they meet."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cdc.config import Config, parse_config
+from cdc.errors import ConfigError, UsageError
+from cdc.routes.faults import LONGEST_NAME, changed_keys, changed_places, key_fault, route_faults
+from cdc.routes.route import Place, Route, place_of
+
+SHARDS = Route("{source}.{1}", (), r"public\.(\w+)_shard\d+", "__table")
+
+
+def config(*routes: dict[str, Any], **more: Any) -> Config:
+    source = {"name": "shop", "dsn": "x", "tables": ["public.*"], "routes": list(routes)}
+    document = {"source": source, "kafka": {"bootstrap_servers": "localhost:9092"}, **more}
+    return parse_config(document, {}, Path("/"))
+
+
+@pytest.mark.parametrize(
+    ("route", "table", "topic"),
+    [
+        ({"tables": ["public.item"], "topic": "things"}, "item", "things"),
+        ({"tables": ["public.i*"], "topic": "{source}.{table}"}, "item", "shop.item"),
+        ({"tables": ["app.*"], "topic": "{table}"}, "item", "shop.public.item"),
+        ({"match": r"public\.(?P<what>.*)_\d+", "topic": "all.{what}"}, "item_7", "all.item"),
+        ({"match": r"public\.(.*)_\d+", "topic": "all.{1}"}, "item", "shop.public.item"),
+        ({"match": ".*_7", "tables": ["public.item_*"], "topic": "x"}, "item_8",
+         "shop.public.item_8"),
+        ({"tables": ["public.*"], "topic": "{schema}-{table}"}, "kü che", "public-k__che"),
+    ],
+)  # fmt: skip
+def test_a_route_names_a_tables_topic(route: dict[str, Any], table: str, topic: str) -> None:
+    assert config(route).source.topic("public", table) == topic
+
+
+def test_the_first_route_that_fits_holds() -> None:
+    found = config(
+        {"tables": ["public.item"], "topic": "one"}, {"tables": ["public.*"], "topic": "rest"}
+    ).source
+    assert [found.topic("public", name) for name in ("item", "other")] == ["one", "rest"]
+
+
+@pytest.mark.parametrize(
+    ("route", "field"),
+    [
+        ({"tables": ["public.a_*"], "topic": "a"}, "__table"),
+        ({"tables": ["public.a", "public.b"], "topic": "{schema}"}, "__table"),
+        ({"match": "public.*", "topic": "a"}, "__table"),
+        ({"tables": ["public.a"], "topic": "a"}, ""),
+        ({"tables": ["public.a_*"], "topic": "x.{table}"}, ""),
+        ({"match": r"public\.(.*)_.*", "topic": "{1}"}, ""),
+        ({"tables": ["public.a_*"], "topic": "a", "distinct_keys": True}, ""),
+        ({"match": r"public\.(.*)_.*", "topic": "{1}", "key_field": "of"}, "of"),
+    ],
+)
+def test_keys_say_their_table_where_a_topic_is_plainly_of_several(
+    route: dict[str, Any], field: str
+) -> None:
+    (made,) = config(route).source.routing
+    assert made.key_field == field
+    assert made.shared == bool(field or route.get("distinct_keys"))
+
+
+def test_a_key_names_its_table_as_debeziums_router_does() -> None:
+    place = place_of("shop", (SHARDS,), "public", "item_shard2")
+    assert place.topic == "shop.item"
+    assert place.key_tail == b',"__table":"shop.public.item_shard2"'
+
+
+@pytest.mark.parametrize(
+    ("route", "told"),
+    [
+        ({"topic": "x"}, "is of no table"),
+        ({"tables": ["orders"], "topic": "x"}, "is not schema.table"),
+        ({"match": "(", "topic": "x"}, "is not a regular expression"),
+        ({"match": "(.*)", "topic": "{2}"}, "topic: {2} is not known"),
+        ({"tables": ["public.a"], "topic": "{1}"}, "topic: {1} is not known"),
+        ({"tables": ["public.a"], "topic": "a{"}, "topic: has a brace"),
+        ({"tables": ["public.a"], "topic": "a b"}, "characters that Kafka does not allow"),
+        ({"tables": ["public.*"], "topic": "a", "key_field": "x y"}, "is not a name of letters"),
+        ({"tables": ["public.*"], "topic": "a", "key_field": "x", "distinct_keys": True},
+         "no field is needed"),
+    ],
+)  # fmt: skip
+def test_a_route_that_cannot_be_is_refused(route: dict[str, Any], told: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        config(route)
+    assert told in str(caught.value)
+    assert "source.routes, entry 1" in str(caught.value)
+
+
+def test_two_routes_of_one_topic_are_refused() -> None:
+    with pytest.raises(ConfigError, match="routes: 1 and 2 have the topic a"):
+        config({"tables": ["public.a"], "topic": "a"}, {"tables": ["public.b"], "topic": "a"})
+
+
+def test_a_registry_has_to_tell_the_tables_of_a_topic_apart() -> None:
+    registry = {"url": "http://localhost:8081"}
+    route = {"tables": ["public.*"], "topic": "a"}
+    with pytest.raises(ConfigError, match="TopicRecordNameStrategy"):
+        config(route, events={"format": "avro", "registry": registry})
+    registry["subject.name.strategy"] = "TopicRecordNameStrategy"
+    config(route, events={"format": "avro", "registry": registry})
+    registry.pop("subject.name.strategy")
+    config({"tables": ["public.a"], "topic": "a"}, events={"format": "avro", "registry": registry})
+
+
+def test_a_connectors_topics_have_no_routes() -> None:
+    with pytest.raises(ConfigError, match=r"source\.routes: topics are those of the connector"):
+        parse_config(
+            {
+                "source": {
+                    "name": "shop", "dsn": "x", "tables": ["public.*"], "events": "debezium",
+                    "routes": [{"tables": ["public.a"], "topic": "a"}],
+                },
+                "events": {"preset": "debezium"},
+                "kafka": {"bootstrap_servers": "localhost:9092"},
+            },
+            {},
+            Path("/"),
+        )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("routes", "tables", "told"),
+    [
+        ((Route("{table}", ("*.*",)),), ["a.x", "b.x"], "does not say that it holds several"),
+        ((Route("shop.public.b", ("public.a",)),), ["public.a", "public.b"], "not by one route"),
+        ((Route("a.b", ("public.a",)), Route("a_b", ("public.b",))), ["public.a", "public.b"],
+         "not by one route"),
+        ((Route("{source}.__progress", ("public.a",)),), ["public.a"], "one of Headwater's own"),
+        ((Route("{source}.{table}", ("public.*",)),), ["public.message"],
+         "one of Headwater's own"),
+        ((Route("{source}.outbox.{table}", ("public.*",)),), ["public.a"],
+         "one of Headwater's own"),
+        ((Route("..", ("public.a",)),), ["public.a"], "Kafka does not allow"),
+        ((Route("x" * (LONGEST_NAME + 1), ("public.a",)),), ["public.a"], "250 characters"),
+        ((Route("x", ("public.*",), key_field="__table"),), ["public.a b", "public.a_b"],
+         "__table would call them the same"),
+        ((), ["public.a b", "public.a_b"], "would share the topic shop.public.a_b"),
+    ],
+)  # fmt: skip
+def test_topics_that_cannot_be_are_told(
+    routes: tuple[Route, ...], tables: list[str], told: str
+) -> None:
+    named = [(schema, table) for schema, _, table in (one.partition(".") for one in tables)]
+    (problem,) = route_faults("shop", routes, named)
+    assert told in problem
+    assert "\n" not in problem
+
+
+def test_tables_of_one_route_share_a_topic_where_their_keys_are_told_apart() -> None:
+    tables = [("public", "item_shard1"), ("public", "item_shard2"), ("public", "other")]
+    assert route_faults("shop", (SHARDS,), tables) == []
+    distinct = Route("all", ("public.*",), distinct_keys=True)
+    assert route_faults("shop", (distinct,), tables) == []
+
+
+def test_a_key_has_to_fit_its_route() -> None:
+    place = Place("t", "__table", "shop.public.a", ("customer",), True, 0)
+    fault = key_fault("public.a", ("id",), place)
+    assert fault is not None
+    assert "public.a: partition_by of source.routes names customer" in fault[0]
+    assert key_fault("public.a", ("customer", "id"), place) is None
+    fault = key_fault("public.a", ("__table", "customer"), place)
+    assert fault is not None
+    assert "its key has a column __table" in fault[0]
+    assert key_fault("public.a", (), place) is not None
+
+
+A, PLAIN = [("public", "a")], "shop.public.a"
+TO_X, BY_K = Route("x", ("public.a",)), Route("x", ("public.a",), partition_by=("k",))
+
+
+@pytest.mark.parametrize(
+    ("routes", "before", "held", "told"),
+    [
+        ((TO_X,), {}, [PLAIN], "public.a is in topic shop.public.a, and source.routes sends it"),
+        ((), {"public.a": {"topic": "x"}}, ["x"], "is in topic x, and source.routes sends it"),
+        ((BY_K,), {"public.a": {"topic": "x"}}, ["x"], "with other keys or partitions"),
+        ((TO_X,), {}, ["x"], ""),
+        ((TO_X,), {"public.a": {"topic": "x"}}, ["x", PLAIN], ""),
+        ((TO_X,), {"public.a": {"topic": "y"}}, [], ""),
+        ((), {}, [PLAIN], ""),
+    ],
+)
+def test_a_table_does_not_go_on_elsewhere(
+    routes: tuple[Route, ...], before: dict[str, Any], held: list[str], told: str
+) -> None:
+    found = changed_places("shop", routes, A, before, held)
+    assert (found is not None) == bool(told)
+    if found is not None:
+        assert told in found[0]
+        assert "headwater init --again" in found[1]
+
+
+def test_a_new_snapshot_goes_to_another_topic_and_not_beside_other_keys() -> None:
+    assert changed_keys("shop", (TO_X,), A, {}, [PLAIN]) is None
+    found = changed_keys("shop", (BY_K,), A, {"public.a": {"topic": "x"}}, ["x"])
+    assert found is not None
+    assert "topic x holds records of public.a with other keys" in found[0]
+
+
+def test_who_reads_one_table_is_refused_a_topic_of_several() -> None:
+    source = config(
+        {"tables": ["public.a_*"], "topic": "a"}, {"tables": ["public.b"], "topic": "b"}
+    ).source
+    assert source.own_topic("public", "b") == "b"
+    with pytest.raises(UsageError, match=r"public\.a_1 is in topic a, which may hold several"):
+        source.own_topic("public", "a_1")
