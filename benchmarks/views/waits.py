@@ -55,6 +55,7 @@ _CLIENT: Final = """
 import sys
 import headwater
 with headwater.Views(sys.argv[1]) as views:
+    print("ready", flush=True)
     for line in sys.stdin:
         views.wait(sys.argv[2], lsn=line.strip(), timeout_s=float(sys.argv[3]))
         print("reached", flush=True)
@@ -78,8 +79,8 @@ def measure_waits(setting: Setting) -> dict[str, float]:
             built = ("wait", _VIEW, "--timeout", str(_BUILD_S))
             headwater(setting, _SOURCE, *built, log="wait", timeout_s=2 * _BUILD_S)
             with (
-                _served(setting) as by_http,
                 _client(setting) as by_client,
+                _served(setting) as by_http,
                 traffic(setting, "wait", _beside(orders), RATE_PER_S, _TRAFFIC_S) as others,
             ):
                 took = _both(setting, conn, by_client, by_http, orders)
@@ -155,13 +156,17 @@ def _client(setting: Setting) -> Iterator[Wait]:
         assert child.stdout is not None
         question, answer = child.stdin, child.stdout
 
+        def await_line(expected: str) -> None:
+            if answer.readline() != f"{expected}\n":
+                raise FatalError(f"headwater.Views.wait has failed\n{tail(log)}")
+
         def wait(lsn: str) -> None:
             question.write(f"{lsn}\n")
             question.flush()
-            if answer.readline() != "reached\n":
-                raise FatalError(f"headwater.Views.wait has failed\n{tail(log)}")
+            await_line("reached")
 
         try:
+            await_line("ready")  # a connection to the server would be idle, and closed, meanwhile
             yield wait
         finally:
             child.kill()
