@@ -86,13 +86,13 @@ class Shop:
 
     @contextmanager
     def changing(self) -> Iterator[None]:
-        """Rows that come and go, change their group and change back, a hundred times a second."""
+        """Rows that come and go, change their group and change back, forty times a second."""
         over = threading.Event()
 
         def change() -> None:
             with psycopg.connect(self.deployment.dsn, autocommit=True) as conn:
                 number = 0
-                while not over.wait(0.04):
+                while not over.wait(0.1):
                     number += 1
                     id_, other = 1 + number % 50, 1 + number % 7
                     conn.execute("update orders set customer = 190 where id = %s", [id_])
