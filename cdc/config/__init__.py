@@ -93,7 +93,9 @@ class Config(Section):
         if name not in self.stores:
             raise ConfigError(
                 f"[stores] has no {name!r}, which a generation of a view is in",
-                f"put [stores.{name}] back until `headwater view drop` has removed what is there",
+                f"if [stores.{name}] is new, restart `headwater apply`, which reads stores when it "
+                "starts; if it was removed, put it back until `headwater view drop` has removed "
+                "what is there",
             )
         return self.stores[name]
 

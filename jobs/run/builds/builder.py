@@ -88,9 +88,11 @@ class Declared:
 
 @dataclass(frozen=True, slots=True)
 class Generation:
-    """One generation of a view, ready to be kept."""
+    """One generation of a view, ready to be kept. ``view`` is how it was declared when it was
+    opened."""
 
     record: ViewRecord
+    view: View
     kept: ViewGeneration
     columns: tuple[ViewColumn, ...]
     form: RowForm
@@ -134,7 +136,7 @@ def opened(
     with translated(f"opening the changes of view {record.name}"), conn.transaction():
         feed = opened_feed(conn, record.id, declared.view.change_stream, columns, plan.key)
     at_most = declared.config.apply.dlq_limit
-    return Generation(record, kept, columns, form, history, at_most, feed)
+    return Generation(record, declared.view, kept, columns, form, history, at_most, feed)
 
 
 def begin(

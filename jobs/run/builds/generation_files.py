@@ -34,10 +34,12 @@ _DAY_S = 86_400.0
 
 @dataclass(frozen=True, slots=True)
 class GenerationFiles:
-    """Of one view. ``clock`` is in seconds since 1970."""
+    """Of one view; stores are filled as ``view`` declares it. ``clock`` is in seconds since
+    1970."""
 
     parts: Parts
     name: str
+    view: View
     clock: Callable[[], float] = time.time
 
     @property
@@ -126,10 +128,9 @@ class GenerationFiles:
 
     def stored(self, store: str, history: str = "") -> StoredGenerations:
         """The view's generations in a store; those that it fills keep such a ``history``."""
-        view = self.config.views.get(self.name)
         retry_s = self.config.apply.retry_s
         return open_generations(
-            self.config.store(store), self.name, self.parts.spark, retry_s, view, history
+            self.config.store(store), self.name, self.parts.spark, retry_s, self.view, history
         )
 
     def _write(self, generations: Generations) -> Generations:

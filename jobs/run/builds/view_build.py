@@ -93,7 +93,7 @@ class ViewBuild:
 
     @property
     def files(self) -> GenerationFiles:
-        return GenerationFiles(self.parts, self.name)
+        return GenerationFiles(self.parts, self.name, self.view)
 
     def _run(self) -> None:
         try:

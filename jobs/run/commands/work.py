@@ -67,4 +67,4 @@ class Work:
 
     @property
     def files(self) -> GenerationFiles:
-        return GenerationFiles(self.parts, self.name)
+        return GenerationFiles(self.parts, self.name, self.entry.declared)

@@ -248,11 +248,10 @@ class GenerationRegistry:
             self.known.know(again)
 
     def _opened_again(self, conn: Connection, one: Generation) -> Generation:
-        record, config = one.record, self._parts.config
-        declared = config.views.get(record.name) or self._parts.reload().views[record.name]
+        record = one.record
+        declared = Declared(record.name, one.view, self._parts.config)
         plan, names = planned_again(self.as_they_are, conn, record)
-        return opened(conn, record, Declared(record.name, declared, config), plan, relation_of,
-                      names)  # fmt: skip
+        return opened(conn, record, declared, plan, relation_of, names)
 
     def with_more(self, conn: Connection, labels: Collection[str]) -> list[Generation]:
         """These tables have more columns, which are NULL in all rows. Views that do not read them

@@ -91,7 +91,7 @@ class OtherHistories:
             self._collected.add(name)
 
     def _collect(self, conn: Connection, name: str, view: View) -> None:
-        live = GenerationFiles(self._parts, name).read().live
+        live = GenerationFiles(self._parts, name, view).read().live
         for record in view_records(conn, name):
             if live is not None and record.generation == live.number and record.state == LOADED:
                 self._generations.reopened(conn, record, view)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from cdc.config import View
 from cdc.lsn import Position
@@ -25,7 +25,7 @@ from jobs.state.batch.stream_offsets import Progress
 from jobs.state.values.document_sql import DocumentSql
 from jobs.state.views.dirty_keys import NEVER
 from jobs.state.views.rows_query import KEY, ROW
-from jobs.state.views.store_rows import RowForm
+from jobs.state.views.store_rows import DocumentForm, RowForm
 from jobs.state.views.view_columns import spark_columns
 from jobs.state.views.view_generation import ViewGeneration
 
@@ -72,7 +72,7 @@ def open_keeper(
                      record.history, made_anew=True)  # fmt: skip
     if sink.prepare(spark_columns(generation.columns), generation.key):
         sink.close()
-        files = GenerationFiles(parts, record.name)
+        files = GenerationFiles(parts, record.name, view)
         with closing(files.stored(record.store, record.history)) as stored:
             stored.drop(record.generation)  # so that the next try does not find it, and empty
         raise lost_error(record.name, record.store)
@@ -81,7 +81,20 @@ def open_keeper(
         return HistoryKeeper(history, sink, apply.dlq_limit)
     assert isinstance(sink, RowSink), "each store takes finished rows"
     id_ = DocumentSql(generation.columns, generation.key, Shape()).id(KEY)
-    rows = StoredRows(generation.kept, str(record.id), sink, generation.form, id_)
+    form = _as_built(generation.form, sink, store.kind)
+    rows = StoredRows(generation.kept, str(record.id), sink, form, id_)
     keys = KEYS_A_COMMIT if store.cadence_s else KEYS_A_TURN
     return ViewKeeper(generation.kept, rows, apply.dlq_limit, apply.whole_rows, keys, sure_from,
                       generation.feed)  # fmt: skip
+
+
+def _as_built(form: RowForm, sink: RowSink, kind: str) -> RowForm:
+    """Rows go on to be called in Redis what they were when the generation was made, however they
+    are declared now."""
+    if kind != "redis":
+        return form
+    from jobs.sinks.redis.sink import RedisSink
+
+    assert isinstance(sink, RedisSink), "a store has sinks of its own"
+    assert isinstance(form, DocumentForm), "Redis holds documents"
+    return DocumentForm(replace(form.sql, shape=sink.shape))

@@ -164,7 +164,7 @@ class ViewRegistry:
             if before is not None:
                 self.generations.leave(before)
             self._keep(conn, one)
-            drop_expired(conn, GenerationFiles(self._parts, one.name))
+            drop_expired(conn, GenerationFiles(self._parts, one.name, one.declared))
         except Exception as error:  # readers see it all the same: it is kept with a later try
             self._failed(one, error)
 
@@ -231,7 +231,7 @@ class ViewRegistry:
     def _take_up(self, conn: Connection, one: ViewEntry) -> None:
         self._hold(one)
         if one.live is None:
-            files = GenerationFiles(self._parts, one.name)
+            files = GenerationFiles(self._parts, one.name, one.declared)
             record = live_record(conn, files, self.generations, one.declared)
             if record is None:
                 if self._parts.builds:
@@ -260,7 +260,7 @@ class ViewRegistry:
         self.show(conn, self._views[generation.record.name], generation, missed=False)
 
     def _switch(self, one: ViewEntry, number: int) -> None:
-        files = GenerationFiles(self._parts, one.name)
+        files = GenerationFiles(self._parts, one.name, one.declared)
         try:
             files.switch(number)
         except HeadwaterError:

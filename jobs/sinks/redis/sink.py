@@ -170,6 +170,11 @@ class RedisSink:
             )
 
     @property
+    def shape(self) -> Shape:
+        """How rows lie there: as declared when the generation was made."""
+        return self._shape
+
+    @property
     def writer(self) -> RedisWriter:
         return RedisWriter(self._address, self._view, self._prefix, self._shape, self._columns)
 

@@ -147,6 +147,37 @@ def test_a_dropped_view_takes_its_mirror_along(shop: Shop, running: Child) -> No
     assert running.poll() is None
 
 
+def test_a_view_lies_in_its_store_as_it_was_declared_when_it_was_built(
+    shop: Shop, running: Child
+) -> None:
+    client: Any = redis.Redis.from_url(shop.redis_url, decode_responses=True)
+
+    def keys() -> set[str]:
+        rows = client.get(f"{name}@live")
+        return {key.removeprefix(rows) for key in client.scan_iter(f"{rows}:*")}
+
+    name = shop.declare("laid", SPARE, more='format = "json"\nkey_template = "word:{id}"\n')
+    shop.done("view", "create", name)
+    assert keys() == {f":word:{i}" for i in range(1, 11)}
+    assert json.loads(client.get(f"{client.get(f'{name}@live')}:word:3"))["word"] == "word 3"
+    assert "rows_kept_as_they_were_built" not in shop.deployment.log("apply")
+    shop.declare("laid", SPARE, more='index_by = ["word"]\n')
+    shop.done("view", "rebuild", name)
+    live = client.get(f"{name}@live")
+    assert keys() == {f":{i}" for i in range(1, 11)}
+    assert [key for key in client.scan_iter(f"{live}#word*")], "nothing is found by its word"
+    shop.declare("laid", SPARE, more='key_template = "other:{id}"\n')
+    shop.deployment.execute(  # so that the running apply opens it again, as it is declared now
+        "alter table spare add column more int", "update spare set word = 'new' where id = 3"
+    )
+    wait_until(lambda: '"new"' in client.hget(f"{live}:3", "doc"), "the row to follow")
+    assert keys() == {f":{i}" for i in range(1, 11)}
+    shop.deployment.execute("update spare set word = 'word 3' where id = 3")
+    shop.done("view", "drop", name, "--yes")
+    shop.forget("laid")
+    assert running.poll() is None
+
+
 def test_a_view_that_is_not_declared_any_more_is_listed_and_dropped(
     shop: Shop, running: Child
 ) -> None:

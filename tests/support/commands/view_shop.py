@@ -56,12 +56,14 @@ class Shop:
     views: dict[str, tuple[str, str]] = field(default_factory=dict)
     of_views: str = ""
     """More lines of each view's section."""
+    of_view: dict[str, str] = field(default_factory=dict)
+    """The same of one view, by its short name."""
 
     def name(self, view: str) -> str:
         return f"{self.deployment.name}_{view}"
 
-    def declare(self, view: str, sql: str, store: str = "cache") -> str:
-        self.views[view] = store, sql
+    def declare(self, view: str, sql: str, store: str = "cache", more: str = "") -> str:
+        self.views[view], self.of_view[view] = (store, sql), more
         self.write()
         return self.name(view)
 
@@ -73,7 +75,7 @@ class Shop:
     def write(self) -> None:
         declared = "\n".join(
             f'[views.{self.name(view)}]\nstore = "{store}"\nkey = ["id"]\nsql = """{sql}"""\n'
-            f"{self.of_views}"
+            f"{self.of_views}{self.of_view[view]}"
             for view, (store, sql) in self.views.items()
         )
         self.deployment.extra = (
