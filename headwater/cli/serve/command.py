@@ -56,7 +56,8 @@ def serve(
     this program do; GET /openapi.json describes all. Several servers can run side by side.
 
     On other addresses than loopback it needs a login and TLS (docs/serve.md). On SIGTERM or Ctrl-C
-    each client is told where to go on. Needs `pip install 'headwater[serve]'`.
+    each client is told where to go on. Needs the package's extra `serve`, which
+    stack/bootstrap.sh installs, too.
 
     \b
     Examples:
@@ -140,13 +141,13 @@ def add_token(
 
 def refuse_missing() -> None:
     """Raise ``UsageError`` without the packages of the extra."""
-    from headwater.cli.serve.settings import NEEDED
+    from headwater.cli.serve.settings import INSTALL, NEEDED
 
     missing = [name for name in NEEDED if find_spec(name) is None]
     if missing:
         raise UsageError(
             f"headwater serve needs {', '.join(missing)}, which is not installed",
-            "pip install 'headwater[serve]'",
+            INSTALL,
         )
 
 

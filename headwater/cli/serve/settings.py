@@ -16,6 +16,7 @@ from cdc.errors import HeadwaterError
 from headwater.check.finding import Finding
 
 NEEDED: Final = ("argon2", "fastapi", "httptools", "jinja2", "uvicorn", "uvloop")
+INSTALL: Final = "install Headwater with its extra: `pip install 'WHEEL[serve]'`"
 _SOON_S: Final = 14 * 86_400.0
 
 
@@ -36,7 +37,7 @@ def _problems(config: Config, now_s: float) -> Iterator[Finding]:
     if missing:
         yield Finding(
             "warning", "serve", f"headwater serve needs {', '.join(missing)}",
-            "pip install 'headwater[serve]' where it is to run",
+            f"where it is to run, {INSTALL}",
         )  # fmt: skip
         return
     from headwater.api.access.users import UsersFile
