@@ -78,8 +78,7 @@ def connection_error(text: str, parameters: dict[str, Any]) -> HeadwaterError:
     told = [line.partition("FATAL:")[2].strip() for line in lines if "FATAL:" in line]
     failed = [line.rpartition(" failed: ")[2] for line in lines if " failed: " in line]
     reason = next(iter(told or failed[::-1] or lines[::-1]), "no reason given")
-    password = str(parameters.get("password") or "")
-    if password and password in reason:
+    if _quotes_password(reason, parameters):
         reason = "(text withheld: it quotes the password)"
     message = f"cannot connect to PostgreSQL at {place(parameters)}: {reason}"
     for part, hint in _PASSING_ON_CONNECT.items():
@@ -90,6 +89,19 @@ def connection_error(text: str, parameters: dict[str, Any]) -> HeadwaterError:
             role = place(parameters).partition("@")[0]
             return SourceError(message, hint.replace("ROLE ...", f"ROLE {role}"))
     return RetryableError(message, _UNREACHABLE)
+
+
+def _quotes_password(reason: str, parameters: dict[str, Any]) -> bool:
+    """Whether the password stands elsewhere than in a quoted name that the message shows anyway,
+    and in PostgreSQL's own words: a short password may be part of either."""
+    password = str(parameters.get("password") or "")
+    rest = reason
+    for name in ("user", "dbname", "host"):
+        if shown := parameters.get(name):
+            rest = rest.replace(f'"{shown}"', '""')
+    for words in (*_FATAL_ON_CONNECT, *_PASSING_ON_CONNECT):  # a pattern may hold a name
+        rest = rest.replace(words, "")
+    return bool(password) and password in rest
 
 
 @contextmanager

@@ -77,3 +77,27 @@ def test_several_hosts_are_all_named() -> None:
 def test_names_and_constants_are_quoted() -> None:
     assert identifier('a"b') == '"a""b"'
     assert literal("it's") == "'it''s'"
+
+
+@pytest.mark.parametrize(
+    ("user", "password", "reason"),
+    [
+        ("reports", "rep", 'password authentication failed for user "reports"'),
+        ("reports", "password", 'password authentication failed for user "reports"'),
+        ("app", "shop", 'database "shop" does not exist'),
+    ],
+)
+def test_a_short_password_within_a_name_or_a_fixed_text_hides_no_reason(
+    user: str, password: str, reason: str
+) -> None:
+    parameters = {"user": user, "password": password, "host": "h", "dbname": "shop"}
+    error = connection_error(f"FATAL:  {reason}", parameters)
+    assert error.message == f"cannot connect to PostgreSQL at {place(parameters)}: {reason}"
+
+
+@pytest.mark.parametrize(
+    "text", ["FATAL:  it was rep", 'FATAL:  role "rep" does not exist', "FATAL:  xrep@reports"]
+)
+def test_a_password_that_a_reason_quotes_is_withheld(text: str) -> None:
+    parameters = {"user": "reports", "password": "rep", "host": "h", "dbname": "shop"}
+    assert "text withheld" in connection_error(text, parameters).message
