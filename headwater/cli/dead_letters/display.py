@@ -66,6 +66,11 @@ def fields(one: Entry) -> Table:
     told["key"] = key_text(None if one.key is None else one.key.encode())
     if others := told.pop("also_of", []):
         told["also of"] = ", ".join(others)
+    if one.view:
+        told["next"] = (
+            "correct the cause (the store, its mapping, the view's SQL, or the row in the source), "
+            f"then run: headwater dead-letters retry {one.view}"
+        )
     told |= {f"header {name}": text for name, text in headers.items()}
     return labelled({label: "-" if text is None else str(text) for label, text in told.items()})
 

@@ -89,7 +89,7 @@ def with_objects(
         values = orjson.loads(document.body)
         texts = {name: values.pop(name, None) for name in names}
         if null := next((name for name, text in texts.items() if text == "null"), None):
-            cause = f"its {null} is JSON's null, which an object is not told apart from NULL by"
+            cause = f"{null} is JSON null; an object field cannot tell it from SQL NULL"
             odd.append(Refused(document.id, document.position, cause))
             continue
         parts = [f"{json.dumps(name)}:{text or 'null'}" for name, text in texts.items()]

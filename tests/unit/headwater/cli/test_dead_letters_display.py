@@ -102,6 +102,11 @@ def test_fields_have_a_label_each() -> None:
     assert lines[8].split(None, 1)[1].rstrip() == f"3.1 kB ({len(EVENT):,} bytes)"
 
 
+def test_a_dead_letter_of_a_view_says_how_to_apply_it_again() -> None:
+    assert "then run: headwater dead-letters retry v" in rendered(fields(OF_VIEW[0]), 400)
+    assert "retry" not in rendered(fields(capture.told(LARGE)), 400)
+
+
 def test_a_terminal_gets_the_event_laid_out_and_long_texts_cut() -> None:
     text, cut = pretty(EVENT)
     assert cut

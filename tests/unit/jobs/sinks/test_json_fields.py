@@ -65,7 +65,7 @@ def test_the_text_is_written_as_it_is_and_nothing_else_changes() -> None:
     assert whole[0].body == f'{{"id":{1 << 62},"note":"n","doc":{text}}}'
     assert (whole[1], whole[2].body) == (gone, '{"doc":null}')
     assert [(one.id, one.cause.partition(",")[0]) for one in odd] == [
-        ("3", "its doc is JSON's null")
+        ("3", "doc is JSON null; an object field cannot tell it from SQL NULL")
     ]
 
 
