@@ -10,6 +10,7 @@ from cdc.config import Config
 from cdc.errors import HeadwaterError, one_line
 from cdc.kafka.broker import Broker
 from cdc.lag.states import GOOD, State
+from cdc.plural import plural
 from cdc.source.errors import place
 from cdc.source.postgres import connect, connection_parameters
 from headwater.check.stores import stores
@@ -116,7 +117,7 @@ def _measured(seen: Seen) -> Iterator[Part]:
         if fault is None and one.state == State.NO_DATA:
             said = "nothing is known of it: run `headwater apply`"
         if one.parked_keys:
-            said += f", {one.parked_keys:,} keys wait as dead letters"
+            said += f", {plural(one.parked_keys, 'key waits', 'keys wait')} as dead letters"
         well = one.state in _WELL and fault is None and not one.parked_keys
         yield Part(f"view {one.view}", one.state, well, said)
     for view, error in seen.unmeasured.items():

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import NamedTuple, Protocol
 
 from cdc.lsn import format_lsn
+from cdc.plural import plural
 from jobs.generations.last_error import stopped
 from jobs.generations.view_locks import is_free
 from verification.view_positions import Lacking, StoppedError
@@ -39,7 +40,7 @@ def said(one: Standing, lsn: int) -> str:
     holds = ""
     if one.below is not None:
         holds = f"holds what was committed below {format_lsn(one.below)} and "
-    records = f"{one.lacks:,} record{'s' * (one.lacks != 1)}"
+    records = plural(one.lacks, "record")
     return f"view {one.view} {holds}lacks {records} of what was committed below {format_lsn(lsn)}"
 
 

@@ -9,6 +9,7 @@ from typing import TypeVar
 
 from cdc.config import Source
 from cdc.kafka.broker import Broker
+from cdc.plural import plural
 from cdc.topics import table_topic
 from jobs.sinks.contract import ViewRow
 from jobs.without_mirrors.dead_letters.letter import Letters
@@ -181,7 +182,7 @@ class Verification:
             last = report.rounds == self._max_rounds
             if self._repair is None or last or not wrong | lacking:
                 return undecided
-            self._on_step(f"repairing {len(wrong | lacking):,} rows")
+            self._on_step(f"repairing {plural(len(wrong | lacking), 'row')}")
             present = [*outcome.different, *missing]
             beyond = self._repair.write(source, present, outcome.extra, lacking, before)
             self._beyond |= beyond

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from cdc.errors import UsageError
+from cdc.plural import plural
 from headwater.cli.common.context import configured, declared
 from headwater.cli.common.output import err, out, print_json
 from headwater.cli.view.request import command, kept_by_state, result
@@ -124,14 +125,16 @@ def _made_anew(ctx: typer.Context, view: str, as_json: bool) -> None:
         print_json({"view": view, **done})
         return
     generation, rows = done["generation"], done["rows"]
-    out().print(f"{view}: generation {generation}: {rows:,} rows were made anew and written again")
+    out().print(
+        f"{view}: generation {generation}: {plural(rows, 'row')} computed and written again"
+    )
 
 
 def said(view: str, done: Replayed) -> str:
     """One line a partition, what it amounts to first."""
-    lines = [f"{view}: generation {done.generation} applies {done.records:,} records again"]
+    lines = [f"{view}: generation {done.generation} applies {plural(done.records, 'record')} again"]
     if done.archived:
-        lines.insert(0, f"{view}: {done.archived:,} rows written out of the archive")
+        lines.insert(0, f"{view}: {plural(done.archived, 'row')} written out of the archive")
     for topic, starts in done.starts.items():
         for partition, at in sorted(starts.items()):
             end = done.until[topic].get(partition, 0)

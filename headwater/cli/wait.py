@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from cdc.lsn import format_lsn
+from cdc.plural import plural
 from headwater.cli.common.context import configured
 from headwater.cli.common.output import err, out, print_error, print_json
 
@@ -79,7 +80,7 @@ def wait(
         out().print(line(view, reached), soft_wrap=True, markup=False)
     for view, count in reached.parked.items():
         err().print(
-            f"{view}: but for {count:,} parked key{'s' * (count != 1)}, whose events could not be "
+            f"{view}: but for {plural(count, 'parked key')}, whose events could not be "
             f"applied: headwater dead-letters list {view}",
             style="yellow",
             soft_wrap=True,

@@ -6,11 +6,13 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from cdc.lag.states import GOOD, State
-from headwater.console.words import plural, tone
+from cdc.plural import plural
+from headwater.console.words import advice_tone, tone
 from headwater.pipeline.picture import Arrow, Part, Pipeline, ViewLine
 
 MOST_LANES: Final = 12
 """So many views are drawn, the worst; a page of its own lists all."""
+_WORST_TONES: Final = ("bad", "unknown", "warn")
 
 
 class Lane(NamedTuple):
@@ -75,15 +77,20 @@ def headline(pipeline: Pipeline) -> Headline:
         if not pipeline.views:
             return Headline("good", "Capture keeps up. No view is declared.")
         return Headline("good", f"Everything keeps up: {plural(len(pipeline.views), 'view')}.")
-    words = [f"{count} {state}" for state, count in _counted(pipeline.views)]
-    all_views = plural(len(pipeline.views), "view")
-    text = f"{all_views}: {', '.join(words)}." if words else "Somebody has to act."
+    if not pipeline.views:
+        text = "No view is declared."
+    elif bad:
+        words = [f"{count} {state}" for state, count in _counted(pipeline.views)]
+        text = f"{plural(len(pipeline.views), 'view')}: {', '.join(words)}."
+    else:
+        text = plural(len(pipeline.views), "view keeps up.", "views keep up.")
     capture = arrow(pipeline, Part.CAPTURE)
     if capture is not None and capture.state not in GOOD:
         text = f"Capture: {capture.state}. {text}"
     if pipeline.advice:
         text = f"{plural(len(pipeline.advice), 'thing')} to do. {text}"
-    return Headline("bad" if pipeline.advice else tone(pipeline.state), text)
+    tones = {tone(pipeline.state), *(advice_tone(one) for one in pipeline.advice)}
+    return Headline(next((one for one in _WORST_TONES if one in tones), "good"), text)
 
 
 def _counted(views: Sequence[ViewLine]) -> list[tuple[str, int]]:

@@ -7,6 +7,7 @@ from typing import Any, Final, NamedTuple
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from cdc.errors import sentence
+from cdc.plural import plural
 from headwater.api.access.principal import Principal, Role
 from headwater.console import words
 from headwater.console.assets import asset
@@ -20,6 +21,7 @@ _ENVIRONMENT: Final = Environment(
     lstrip_blocks=True,
 )
 _ENVIRONMENT.filters |= {
+    "advice_tone": words.advice_tone,
     "tone": words.tone,
     "level": words.level_tone,
     "number": words.number,
@@ -36,7 +38,7 @@ _ENVIRONMENT.filters |= {
     "sentence": sentence,
     "breakable": words.breakable,
 }
-_ENVIRONMENT.globals |= {"asset": asset, "plural": words.plural}
+_ENVIRONMENT.globals |= {"asset": asset, "plural": plural}
 
 
 class Frame(NamedTuple):

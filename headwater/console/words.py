@@ -8,8 +8,10 @@ from typing import Final
 
 from markupsafe import Markup, escape
 
+from cdc.alarms.catalog import BY_CODE
 from cdc.lag.states import GOOD, State
 from headwater.cli.common.format import age, size
+from headwater.pipeline.picture import Advice
 
 UNKNOWN: Final = Markup('<span class="soft" title="not known">–</span>')
 _TONES: Final = {
@@ -41,6 +43,12 @@ def tone(state: State | str) -> str:
 def level_tone(level: str) -> str:
     """The same of a severity, or of how a check, a job or a snapshot ended."""
     return _LEVELS.get(level, "")
+
+
+def advice_tone(one: Advice) -> str:
+    """warn where only a warning tells of it, else bad."""
+    alarm = BY_CODE.get(one.code)
+    return level_tone(alarm.severity) if alarm else "bad"
 
 
 def rank(state: State | str) -> int:
@@ -112,11 +120,6 @@ def _moment(at_s: float | None, form: str) -> Markup:
     at = datetime.fromtimestamp(at_s, UTC)
     whole = at.isoformat(timespec="seconds").replace("+00:00", "Z")
     return Markup(f'<time datetime="{whole}" title="{whole}">{at.strftime(form)}</time>')
-
-
-def plural(count: int, one: str, more: str = "") -> str:
-    """``1 view``, ``2 views``."""
-    return f"{count:,} {one if count == 1 else more or one + 's'}"
 
 
 def code(text: str) -> Markup:

@@ -14,6 +14,7 @@ from cdc.alarms.catalog import BY_CODE
 from cdc.alarms.judge import Held
 from cdc.lag.report import CaptureReport, ViewReport
 from cdc.lag.states import State
+from cdc.plural import plural
 from headwater.lag.verified import Verified
 from headwater.pipeline.picture import Advice, FiringAlarm
 from verification.view_faults import NOT_APPLIED, STOPPED
@@ -57,8 +58,8 @@ def of_view(
     elif report.state not in (State.NO_DATA, State.SOURCE_UNKNOWN) and report.lag_s > lag_target_s:
         yield advice("HW007", _summary("HW007", of))
     if report.parked_keys:
-        keys = f"{report.parked_keys:,} key{'s' * (report.parked_keys > 1)}"
-        yield advice("HW010", f"view {report.view}: {keys} wait as dead letters")
+        keys = plural(report.parked_keys, "key waits", "keys wait")
+        yield advice("HW010", f"view {report.view}: {keys} as dead letters")
     if verified is not None and verified.differing:
         yield advice("HW015", _summary("HW015", of))
 

@@ -14,6 +14,7 @@ from typing import Final, NamedTuple, TypeAlias
 
 from cdc.errors import SinkError, ViewError
 from cdc.lsn import Position, format_lsn
+from cdc.plural import plural
 
 TOLD: Final = 1_000
 """So many rows are named at most; the others are refused again with the next attempt."""
@@ -66,7 +67,7 @@ def refused_rows(where: str, rows: Sequence[Refused], hint: str = "") -> RowsRef
     digest = hashlib.sha256((first.id or "").encode()).hexdigest()[:12]
     lsn, ordinal = first.position
     return RowsRefusedError(
-        f"{where} refused {len(rows)} row(s), the first (SHA-256 of its key {digest},"
+        f"{where} refused {plural(len(rows), 'row')}, the first (SHA-256 of its key {digest},"
         f" at {format_lsn(lsn)}/{ordinal}): {why}",
         hint,
         rows[:TOLD],
@@ -84,8 +85,8 @@ def unknown_values(view: str, of: Sequence[tuple[str, Position]], count: int) ->
     """``count`` rows that keep large values which the store never had, or has no longer; the first
     of them by key and position."""
     return RowsUnfitError(
-        f"view {view}: {count} changed row(s) have an unchanged large (TOAST) value that the "
-        "store does not hold",
+        f"view {view}: {plural(count, 'changed row has', 'changed rows have')} an unchanged large "
+        "(TOAST) value that the store does not hold",
         "rebuild the view; to prevent this, set REPLICA IDENTITY FULL on its table",
         [Refused(id_, position, UNKNOWN) for id_, position in of[:TOLD]],
     )

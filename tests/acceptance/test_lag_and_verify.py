@@ -94,7 +94,7 @@ def test_lag_and_verify_follow_a_view_from_its_start(deployment: Deployment) -> 
         done = deployment.run("verify", view(deployment), "--repair", timeout_s=600)
         assert done.returncode == 0, done.stdout + done.stderr
         assert "repaired at LSN" in done.stdout
-        assert "missing 1, extra 0, different 1, repaired 2; 2 round(s)" in " ".join(
+        assert "missing 1, extra 0, different 1, repaired 2; 2 rounds" in " ".join(
             done.stdout.split()
         )
         deployment.execute("update orders set note = 'later' where id in (7, 8)")

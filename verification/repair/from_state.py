@@ -13,6 +13,7 @@ from typing import Final
 
 from cdc.errors import StateError
 from cdc.kafka.broker import Offsets
+from cdc.plural import plural
 from cdc.source.errors import sqlstate
 from jobs.state.groups.tables import drop_group_table
 from jobs.state.server.apply_lock import database_holder
@@ -94,7 +95,7 @@ class RepairFromState:
         while not is_written(self._conn, self._view, batch):
             if not database_holder(self._conn) or time.monotonic() > deadline:
                 return False
-            self._on_step(f"waiting for headwater apply to write {rows:,} rows")
+            self._on_step(f"waiting for headwater apply to write {plural(rows, 'row')}")
             time.sleep(_POLL_S)
         return True
 

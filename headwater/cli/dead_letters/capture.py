@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from cdc.errors import LogError
+from cdc.plural import plural
 from cdc.topics import dead_letters_topic
 from headwater.cli.dead_letters.entry import Entry
 from headwater.cli.dead_letters.registry_values import in_json
@@ -98,7 +99,7 @@ def told(letter: DeadLetter, number: int = 1) -> Entry:
     """The ``number``-th record of its position."""
     position, cause = letter.position.hex(), letter.cause
     if letter.missing:
-        cause += f"; {letter.missing} piece{'s' * (letter.missing > 1)} missing"
+        cause += f"; {plural(letter.missing, 'piece')} missing"
     return Entry(
         position if number == 1 else f"{position}-{number}",
         "",

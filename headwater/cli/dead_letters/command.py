@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from cdc.errors import LogError, UsageError
+from cdc.plural import plural
 from headwater.cli.common.confirmation import YesOption, confirm
 from headwater.cli.common.context import configured
 from headwater.cli.common.output import err, notice, out, print_json
@@ -227,7 +228,7 @@ def _settle(
 
 def _tell(config: Config, kind: str, view: str, done: Settled, tables: set[str]) -> None:
     verb = "applied" if kind == "retry" else "discarded"
-    out().print(f"{view}: {done.events:,} events of {done.keys:,} keys {verb}")
+    out().print(f"{view}: {plural(done.events, 'event')} of {plural(done.keys, 'key')} {verb}")
     for left in done.left:
         out().print(
             f"{view}: {plain(key_text(left['key'].encode()))} stays parked: {left['cause']}",

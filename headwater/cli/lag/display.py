@@ -16,6 +16,7 @@ from cdc.lag.rates import Rates
 from cdc.lag.report import CaptureReport, ViewReport
 from cdc.lag.states import GOOD, State
 from cdc.lsn import format_lsn
+from cdc.plural import plural
 from headwater.cli.common.format import age, size
 from headwater.lag.document import lsn_text
 from headwater.lag.verified import Verified
@@ -65,11 +66,10 @@ def proof(found: Verified, now_s: float) -> str:
     if found.reason:
         return f"not checked against the source: {found.reason}"
     if found.differing:
-        count = len(found.differing)
-        rows = f"{count:,} row{'s' * (count > 1)} differ{'s' * (count == 1)}"
+        rows = plural(len(found.differing), "row differs", "rows differ")
         return f"{rows} from the source at LSN {format_lsn(found.lsn)}: headwater verify --repair"
     since, lsn = age(now_s - found.checked_s), format_lsn(found.lsn)
-    equal = f"{found.keys:,} keys equal to the source at LSN {lsn}, {since} ago"
+    equal = f"{plural(found.keys, 'key')} equal to the source at LSN {lsn}, {since} ago"
     if not found.skipped:
         return equal
     return f"{equal}; {found.skipped:,} not compared: they kept changing, or wait as dead letters"
@@ -101,7 +101,7 @@ def _add_view(grid: Table, view: ViewReport) -> None:
     else:
         state.append(_speed(view.rates, view.state, lambda speed: f"{speed:,.0f}"))
     if view.parked_keys:
-        keys = f"{view.parked_keys:,} key{'s' * (view.parked_keys > 1)}"
+        keys = plural(view.parked_keys, "key")
         state.append(f", {keys} parked: headwater dead-letters list", "red")
     lag = f"{view.lag_s:,.1f}", f"{view.behind_records:,}", size(view.behind_bytes)
     grid.add_row(view.view, *lag, state)

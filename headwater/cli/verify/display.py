@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from cdc.lsn import format_lsn
+from cdc.plural import plural
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -74,48 +75,50 @@ def show(report: Report, console: Console, by_state: bool = False) -> None:
             console.print(f"… and {found - len(report.differences):,} more")
     if report.undecided:
         console.print(
-            f"{report.undecided:,} rows were newer than the source in every round: run it again "
-            "when less changes, or rebuild the view when nothing does",
+            f"{plural(report.undecided, 'row was', 'rows were')} newer than the source in "
+            "every round: run it again when less changes, or rebuild the view when nothing does",
             style="yellow",
         )
     if report.parked:
         console.print(
-            f"{report.parked:,} rows are parked: events that could not be applied wait in the "
-            f"view's dead letters: headwater dead-letters list {report.view}",
+            f"{plural(report.parked, 'row is', 'rows are')} parked: events that could not be "
+            f"applied wait in the view's dead letters: headwater dead-letters list {report.view}",
             style="yellow",
         )
     if report.waiting:
         console.print(
-            f"{report.waiting:,} keys of its tables are parked: rows that differ may be made of"
-            f" their last good versions: headwater dead-letters list {report.view}",
+            f"of its tables {plural(report.waiting, 'key is', 'keys are')} parked: rows that "
+            "differ may be made of their last good versions: "
+            f"headwater dead-letters list {report.view}",
             style="yellow",
         )
     if report.beyond_repair:
         first = "once no key is parked, " if report.waiting else ""
         refill = " --refill" if by_state else ""
         console.print(
-            f"{report.beyond_repair:,} rows still differ: the view's mirrors of its tables differ"
-            f" from the tables: {first}run `headwater view rebuild {report.view}{refill}`",
+            f"{plural(report.beyond_repair, 'row still differs', 'rows still differ')}: "
+            "the view's mirrors of its tables differ from the tables: "
+            f"{first}run `headwater view rebuild {report.view}{refill}`",
             style="red",
         )
     if report.awaiting:
         console.print(
-            f"{report.awaiting:,} rows are to be written again, and were not yet: `headwater apply"
-            f" {report.view}` writes them as soon as it runs; then verify once more",
+            f"not yet written again: {plural(report.awaiting, 'row')}. `headwater apply"
+            f" {report.view}` writes what is left as soon as it runs; then verify once more",
             style="yellow",
         )
     left = found - report.repaired
-    verdict = f"{left:,} rows differ" if left else "not decided"
+    verdict = plural(left, "row differs", "rows differ") if left else "not decided"
     if report.parked and not left and not report.undecided:
-        verdict = f"{report.parked:,} rows parked, the others equal"
+        verdict = f"{plural(report.parked, 'row')} parked, the others equal"
     if report.equal:
         verdict = "repaired" if found else "equal"
     repaired = f", repaired {report.repaired:,}" if report.repaired else ""
-    rows = f"the source has {report.source_rows:,} rows and the view {report.view_rows:,}"
+    rows = f"the source has {plural(report.source_rows, 'row')} and the view {report.view_rows:,}"
     console.print(
         f"{report.view}: {verdict} at LSN {format_lsn(report.lsn)}, where {rows}; "
         f"missing {report.missing:,}, extra {report.extra:,}, "
-        f"different {report.different:,}{repaired}; {report.rounds} round(s), "
+        f"different {report.different:,}{repaired}; {plural(report.rounds, 'round')}, "
         f"{report.seconds:.1f} s",
         style="green" if report.equal else "red",
         soft_wrap=True,

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from cdc.plural import plural
 from headwater.cli.common.output import err, out, print_error, print_json
 from headwater.cli.view.request import carried_out, command, result
 
@@ -50,8 +51,8 @@ def said(built: dict[str, Any], applied: bool) -> str:
     state = "is live" if built["live"] else "is held beside what is live"
     then = "" if applied or not built["live"] else f"; {_NOBODY}"
     return (
-        f"{built['view']}: generation {built['generation']} {state}: {built['rows']:,} rows, "
-        f"in {built['seconds']:.1f} s{then}"
+        f"{built['view']}: generation {built['generation']} {state}: "
+        f"{plural(built['rows'], 'row')}, in {built['seconds']:.1f} s{then}"
     )
 
 

@@ -7,6 +7,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from cdc.plural import plural
+
 if TYPE_CHECKING:
     from rich.table import Table
 
@@ -167,7 +169,7 @@ def _unbuilt(one: dict[str, Any]) -> str:
 
 def _parked(generation: dict[str, Any]) -> str:
     parked = generation["parked_keys"]
-    return f", {parked:,} key{'s' * (parked > 1)} parked" if parked else ""
+    return f", {plural(parked, 'key')} parked" if parked else ""
 
 
 def _missing(dead_letters: int) -> str:

@@ -7,6 +7,7 @@ from textwrap import dedent
 from typing import TYPE_CHECKING, Any
 
 from cdc.errors import HeadwaterError, one_line
+from cdc.plural import plural
 from headwater.cli.common.format import size
 from headwater.cli.view import state_views
 from headwater.cli.view.display import described, generations
@@ -182,11 +183,11 @@ def _facts(found: Document) -> Iterator[tuple[str, str]]:
         yield "checked", proven
     if found["replay"]:
         replay = found["replay"]
-        yield "replay", f"from {replay['from']}: {replay['left_records']:,} records left"
+        yield "replay", f"from {replay['from']}: {plural(replay['left_records'], 'record')} left"
     of_live = (one for one in found["generations"] if one["generation"] == found["live"])
     parked = found.get("parked_keys", sum(one["parked_keys"] for one in of_live))
     if parked:
-        keys = f"{parked:,} key{'s' * (parked > 1)}"
+        keys = plural(parked, "key")
         yield "parked", f"{keys}, and not in it: headwater dead-letters list {found['view']}"
 
 
@@ -195,7 +196,7 @@ def _mirror(held: Document | None) -> str:
     if held is None:
         return ""
     stale = "" if held["reason"] is None else f", {held['state']}: {held['reason']}"
-    return f"; mirror: {held['rows']:,} rows, {size(held['bytes'])}{stale}"
+    return f"; mirror: {plural(held['rows'], 'row')}, {size(held['bytes'])}{stale}"
 
 
 def _holds(found: Document) -> str:

@@ -22,6 +22,7 @@ from pyspark.sql.types import StructType
 from cdc.config import View
 from cdc.errors import HeadwaterError, RetryableError
 from cdc.log_events import LogEvent
+from cdc.plural import plural
 from jobs.run.builds.builder import Declared, Generation, begin, load, opened
 from jobs.run.builds.generation_files import GenerationFiles, is_built_from
 from jobs.run.builds.parallel_load import divided
@@ -186,7 +187,7 @@ class ViewBuild:
             with suppress(HeadwaterError):  # else the next build drops it
                 self.files.drop(generation.record.generation)
             raise
-        self.steps.step(f"{count:,} rows loaded")
+        self.steps.step(f"{plural(count, 'row')} loaded")
         return generation
 
     def _begun(self, tables: Iterable[str]) -> Generation:

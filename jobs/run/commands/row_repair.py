@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from cdc.errors import RetryableError, ViewError
+from cdc.plural import plural
 from jobs.run.builds.builder import Generation
 from jobs.run.builds.view_build import stopped
 from jobs.run.commands.work import Work
@@ -48,7 +49,7 @@ def retry(work: Work) -> dict[str, Any]:
     live = _live(work)
     keys, records = _dead_letters(work, live)
     if records:
-        work.steps.step(f"applying {len(records):,} records again")
+        work.steps.step(f"applying {plural(len(records), 'record')} again")
         work.help.again(records)
     if keys:
         _written(work, live, make_anew(work.conn, live.kept, [one.key for one in keys]))
@@ -110,7 +111,7 @@ def _live(work: Work) -> Generation:
 
 def _written(work: Work, live: Generation, marked: Anew) -> None:
     """Until the store holds the rows of all these keys."""
-    work.steps.step(f"{marked.keys:,} rows are written again")
+    work.steps.step(f"trying to write {plural(marked.keys, 'row')} again")
     work.views.generations.wake()
     first = own_columns(live.kept.key).first_seq
     query = f"select count(*) from {live.kept.dirty} where {first} <= %s".encode()

@@ -262,7 +262,7 @@ def test_a_row_that_the_store_refuses_waits_until_it_is_retried(shop: Shop, runn
         assert left.returncode == 1
         assert "id=2 stays parked" in left.stdout
         conn.execute(f'alter table "{name}@1" drop constraint short')
-        assert "1 events of 1 keys applied" in shop.done("dead-letters", "retry", name)
+        assert "1 event of 1 key applied" in shop.done("dead-letters", "retry", name)
         assert not parked()
         found = conn.execute(f"select name from {name} where id = 2").fetchone()
         assert found == (long,)

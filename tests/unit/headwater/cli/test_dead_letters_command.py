@@ -110,7 +110,7 @@ def test_an_event_that_waits_in_several_views_is_asked_of_one_for_its_cause(
 
 
 def test_keys_are_retried_all_or_some(shop: Shop) -> None:
-    assert "v: 1 events of 1 keys applied" in shop.run("retry", "v").stdout
+    assert "v: 1 event of 1 key applied" in shop.run("retry", "v").stdout
     shop.run("retry", "w", "--key", "id=7", "--json")
     assert shop.settled == [("retry", "v", None), ("retry", "w", [OF_DATABASE])]
     shop.done = Settled(0, 0, [{"key": '{"id":1}', "cause": "too much"}])
@@ -123,7 +123,7 @@ def test_what_is_discarded_is_named_and_the_way_back_told(shop: Shop) -> None:
     shop.run("discard", "w", "--all", code=1)  # nobody can be asked
     assert shop.settled == []
     done = shop.run("discard", "w", "--all", "--yes")
-    assert "w: 1 events of 1 keys discarded" in done.output
+    assert "w: 1 event of 1 key discarded" in done.output
     assert "`headwater verify w --repair` corrects them now" in " ".join(done.output.split())
 
 

@@ -13,6 +13,7 @@ from cdc.errors import RetryableError
 from cdc.lag.states import State
 from headwater.console.pages import key_parts
 from headwater.console.past import Sparks
+from headwater.console.picture import headline
 from headwater.console.respond import POLICY
 from headwater.pipeline.history import FINE_S
 from tests.support.console import sample
@@ -271,3 +272,23 @@ def test_a_feed_is_of_a_table_that_may_be_seen() -> None:
     ).text  # fmt: skip
     refused = read(console, "/console/changes?table=public.secrets").text
     assert "public.secrets is not captured, or you may not see its rows." in refused
+
+
+@pytest.mark.parametrize(
+    ("code", "tone"), [("HW010", "warn"), ("HW015", "bad"), ("", "bad"), ("HW011", "bad")]
+)
+def test_what_is_to_be_done_has_the_colour_of_its_alarm(code: str, tone: str) -> None:
+    found = replace(sample.well(), advice=(sample.advice(code),))
+    assert headline(found) == (tone, "1 thing to do. 3 views keep up.")
+    assert f'<li class="note {tone}">' in Console(Figures(found)).get("/status").text
+    assert headline(replace(found, views=found.views[:1])).text.endswith(" 1 view keeps up.")
+
+
+def test_views_that_are_late_are_counted_by_their_state() -> None:
+    found = sample.pipeline({"a": State.IDLE, "b": State.CATCHING_UP})
+    assert headline(found) == ("warn", "2 views: 1 catching up, 1 idle.")
+
+
+def test_the_plain_page_offers_to_reload() -> None:
+    assert "Reload every 10 s" in Console().get("/status").text
+    assert "This page reloads every 10 s" in Console().get("/status?refresh=10").text

@@ -16,7 +16,7 @@ def test_a_refused_row_is_told_by_the_hash_of_its_key() -> None:
     error = refused_rows("view v: Redis at host:6379", rows, "do this")
     digest = hashlib.sha256(b"ada@example.org").hexdigest()[:12]
     assert error.message == (
-        "view v: Redis at host:6379 refused 2 row(s), the first (SHA-256 of its key "
+        "view v: Redis at host:6379 refused 2 rows, the first (SHA-256 of its key "
         f"{digest}, at 1/10/3): too large"
     )
     assert "ada" not in str(error)
