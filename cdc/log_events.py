@@ -14,6 +14,8 @@ class LogEvent(StrEnum):
     STOPPED = "stopped"
     STOPPED_BEFORE_ACKNOWLEDGEMENT = "stopped_before_acknowledgement"
     RECONNECTING = "reconnecting"
+    KAFKA_WAITED_FOR = "kafka_waited_for"
+    KAFKA_IS_BACK = "kafka_is_back"
     SLOT_IN_USE = "slot_in_use"
     TOPICS_SCANNED = "topics_scanned"
     SOURCE_PROMOTED = "source_promoted"

@@ -120,13 +120,14 @@ class Guard:
         """The newest heartbeat of the stream."""
         self.pulse.seen(beat)
 
-    def check(self) -> None:
-        """Judge what was seen since the last call; cheap. Raises ``WalLimitError``."""
+    def check(self, kafka_silent_since: str = "") -> None:
+        """Judge what was seen since the last call; cheap. ``kafka_silent_since``: since when Kafka
+        acknowledges nothing, empty while it does. Raises ``WalLimitError``."""
         now = monotonic()
         if now < self._look_at:
             return
         self._look_at = now + _LOOK_EVERY_S
-        self._check_heartbeat(now)
+        self._check_heartbeat(now, kafka_silent_since)
         if self._unjudged.is_set() and self._observation is not None:
             self._unjudged.clear()
             self._judge(self._observation, now)
@@ -199,7 +200,7 @@ class Guard:
                 walsender=seen.walsender,
             )
 
-    def _check_heartbeat(self, now: float) -> None:
+    def _check_heartbeat(self, now: float, kafka_silent_since: str) -> None:
         every_s = self._capture.heartbeat_s
         last_s = max(self._began_s, (self.pulse.durable_ms or 0) / 1000)
         age_s = time() - last_s
@@ -211,6 +212,11 @@ class Guard:
             age_s=round(age_s),
             expected_every_s=every_s,
             walsender=seen.walsender if seen else "not known",
+            kafka=(
+                f"acknowledges nothing since {kafka_silent_since}"
+                if kafka_silent_since
+                else "acknowledges"
+            ),
         )
 
     def _may_warn(self, kind: str, now: float) -> bool:

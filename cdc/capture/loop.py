@@ -201,7 +201,7 @@ class Capture:
         while monotonic() < until and not stop():
             self._producer.poll(0.05)
             self._recorder.record(self._way.progress)
-            self._guard.check()
+            self._guard.check(self._producer.silent_since)
 
     def _from(self) -> str:
         return format_lsn(self._way.progress.confirmed)

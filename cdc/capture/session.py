@@ -136,7 +136,7 @@ class Session:
         """Acknowledgements, the progress mark and feedback, each when it is due."""
         self._producer.poll(0)
         self._recorder.record(self._way.progress)
-        self._guard.check()
+        self._guard.check(self._producer.silent_since)
         self.feedback_if_due()
 
     def _feedback(self) -> None:

@@ -24,6 +24,7 @@ from cdc.errors import LogError, RetryableError
 from cdc.events.records import Block, Record, weight
 from cdc.kafka.client import ENVELOPE_BYTES, open_client
 from cdc.kafka.first_record_barrier import Produce, Proving
+from cdc.kafka.outage import Outage
 from cdc.kafka.security import PLAINTEXT, Security
 
 _NOW: Final = 0
@@ -72,6 +73,9 @@ class Producer:
         self._bytes = 0
         self._error: LogError | None = None
         self.last_trouble = ""
+        self._outage = Outage(bootstrap_servers)
+        self._sent = self._acknowledged = 0
+        """Acknowledgements that are expected in all, and those that came."""
         self.next_offsets: dict[str, dict[int, int]] = {}
         """By topic and partition, of the topics that the owner puts here with all partitions."""
         self.leading: set[str] = set()
@@ -90,6 +94,11 @@ class Producer:
         """Whether more may be sent."""
         return self._bytes < self._queue_bytes
 
+    @property
+    def silent_since(self) -> str:
+        """Since when Kafka acknowledges nothing of what waits for it; empty while it does."""
+        return self._outage.since
+
     def send(
         self, records: Mapping[str, Sequence[Record | Block]], size: int, flight: Flight
     ) -> None:
@@ -97,6 +106,7 @@ class Producer:
         acknowledgements they get (``Batch.awaited``); ``size`` is what they weigh, until all of
         them are acknowledged."""
         self._bytes += size
+        self._sent += flight.pending
         try:
             if self._behind or not self.leading.isdisjoint(records):
                 self._behind.append(_Parcel(records, size, flight))
@@ -205,6 +215,7 @@ class Producer:
             if topic in self.leading:
                 self._leading -= 1
             flight.pending -= 1
+            self._acknowledged += 1
             if not flight.pending:
                 self._bytes -= size
 
@@ -235,6 +246,7 @@ class Producer:
             self._producer.poll(timeout_s)
         except KafkaException as error:  # what is fatal comes here, and to nobody's callback
             self._on_error(error.args[0])
+        self._outage.look(self._sent, self._acknowledged, self.last_trouble, monotonic())
 
     def _not_taken(self, error: KafkaError) -> LogError:
         """The client itself refuses a record: for its size, or all of them after a fatal error,

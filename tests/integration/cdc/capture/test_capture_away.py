@@ -200,6 +200,7 @@ def test_a_stop_without_kafka_is_quick_and_says_what_was_not_acknowledged(
             shop.execute("insert into item values (1, 'a'), (2, 'b')")
             target = shop.wal_end()
             wait_until(lambda: shop.slot(sent) >= target, "the rows to be sent")
+            wait_until(lambda: "kafka_waited_for" in shop.log("capture"), "Kafka to be missed")
             wait_until(lambda: "heartbeat_overdue" in shop.log("capture"), "capture to wait")
             began = time.monotonic()
             capture.send_signal(signal.SIGTERM)
