@@ -33,15 +33,19 @@ def check_shown_only(statement: Statement) -> None:
                             statement.view,
                             part,
                             f"{column.name} cannot be computed with: {column.fault}",
-                            _hint(column.fault),
+                            _hint(column.fault, block.group is not None or block.distinct),
                         )
 
 
-def _hint(fault: str) -> str:
+def _hint(fault: str, grouped: bool) -> str:
     more = (
         ", or name a PostgreSQL that has it in apply.state_dsn" if fault.startswith(LACKS) else ""
     )
-    return f"select it as it is, or leave it out{more}"
+    if grouped:  # what is selected there is compared, whatever it is
+        way = "group in a subquery (in the SELECT list or LATERAL) and select it outside, as it is"
+    else:
+        way = "select it as it is"
+    return f"{way}, or leave it out{more}"
 
 
 def _compares(block: Block) -> bool:

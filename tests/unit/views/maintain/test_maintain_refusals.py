@@ -9,6 +9,7 @@ import pytest
 from cdc.errors import ViewError
 from tests.sql_maintenance.shop_tables import TABLES
 from views.maintain import MirrorColumn, MirrorTable, plan_view
+from views.maintain.mirror import LACKS_TYPE
 from views.maintain.proofs.number_forms import FIELD, ROUNDED
 
 _BY_CUSTOMER = "from orders where customer_id is not null group by customer_id"
@@ -86,6 +87,31 @@ def test_a_whole_row_is_computed_with_all_its_columns() -> None:
     tables = {**TABLES, "public.orders": replace(orders, columns=columns)}
     with pytest.raises(ViewError, match="note cannot be computed with: nobody knows its type"):
         plan_view("v", WHOLE.format("orders"), ("id",), tables)
+
+
+def test_a_column_that_is_only_shown_is_selected_outside_of_groups_as_the_hint_says() -> None:
+    orders = TABLES["public.orders"]
+    columns = tuple(
+        replace(one, fault=LACKS_TYPE) if one.name == "note" else one for one in orders.columns
+    )
+    tables = {**TABLES, "public.orders": replace(orders, columns=columns)}
+    joined = "from orders o join lines l on l.order_id = o.id group by o.id"
+    outside = "Group in a subquery (in the SELECT list or LATERAL) and select it outside"
+    for sql, way in (
+        (f"select o.id, o.note, count(*) as n {joined}", outside),
+        (f"select o.id, o.note::text as note, count(*) as n {joined}", outside),
+        ("select distinct o.id, o.note from orders o", outside),
+        ("select o.id, o.note::text as note from orders o", "Select it as it is"),
+    ):
+        with pytest.raises(ViewError, match="the state database does not have its type") as caught:
+            plan_view("v", sql, ("id",), tables)
+        assert caught.value.hint.startswith(way)
+    counted = "(select count(*) as n from lines l where l.order_id = o.id)"
+    for sql in (
+        f"select o.id, o.note, {counted} as n from orders o",
+        f"select o.id, o.note, c.n from orders o cross join lateral {counted} c",
+    ):
+        assert plan_view("v", sql, ("id",), tables).key == ("id",)
 
 
 def test_functions_of_any_type_are_taken() -> None:
