@@ -141,10 +141,15 @@ def _nothing(
     if not pattern.exact:
         return f"{said}{pattern.text} matches no table. Correct the pattern."
     names = [r.label for r in relations if not _not_a_table(r)]
-    near = difflib.get_close_matches(pattern.text.lower(), names, n=1, cutoff=0.75)
     correct = f"create it, or correct {said[:-2]}" if said else "create it"
-    way = f"did you mean {near[0]}?" if near else correct
-    return one_line(f"table {pattern.text} does not exist", way)
+    return one_line(f"table {pattern.text} does not exist", meant(pattern.text, names) or correct)
+
+
+def meant(label: str, known: Sequence[str]) -> str:
+    """Which of the known tables, ``schema.table``, is probably meant, as a question; ``""`` if none
+    is near. Pure."""
+    near = difflib.get_close_matches(label.lower(), known, n=1, cutoff=0.75)
+    return f"did you mean {near[0]}?" if near else ""
 
 
 def _unsent(root: Table, relations: Sequence[Table]) -> Iterator[str]:

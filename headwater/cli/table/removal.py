@@ -14,6 +14,7 @@ from cdc.routes.patterns import parse_pattern
 from cdc.source.catalog import chosen_tables
 from cdc.source.postgres import Connection, connect
 from cdc.source.publication import drop_tables, read_publication
+from cdc.source.selection import meant
 from jobs.state.views.undeclared_views import with_undeclared
 from views.parse.table_references import tables_read
 
@@ -81,10 +82,10 @@ def _published(conn: Connection, name: str, names: Sequence[str]) -> set[tuple[s
             raise UsageError(str(error)) from None
         matched = {table for table in publication.tables if pattern.matches(*table)}
         if not matched:
-            known = ", ".join(sorted(".".join(table) for table in publication.tables))
-            raise SourceError(
-                f"{text} is not captured", f"choose a captured table: {known or 'there is none'}"
-            )
+            labels = sorted(".".join(table) for table in publication.tables)
+            known = ", ".join(labels) or "there is none"
+            way = meant(text, labels) or f"choose a captured table: {known}"
+            raise SourceError(f"{text} is not captured", way)
         found |= matched
     return found
 

@@ -12,9 +12,10 @@ from cdc.events.formats.packing import NoIds, table_packing
 from cdc.events.rows import RowEncoder
 from cdc.protocol.messages import Values
 from cdc.protocol.relation import Relation
-from cdc.source.catalog import relation
+from cdc.source.catalog import chosen_tables, relation
 from cdc.source.errors import sqlstate, translated
 from cdc.source.postgres import Connection, connect, identifier
+from cdc.source.selection import meant
 from cdc.source.table_lookup import table_of
 from cdc.source.types import load_types
 
@@ -41,9 +42,8 @@ def row_key(config: Config, table: str, given: Sequence[str]) -> RowKey:
         try:
             oid, _ = table_of(conn, schema, name)
         except SourceError as error:
-            raise UsageError(
-                f"the source has no table {schema}.{name}", "write it as schema.table"
-            ) from error
+            labels = [one.label for one in chosen_tables(conn, source)[0]]
+            raise no_table(f"{schema}.{name}", labels) from error
         shape = relation(conn, oid, load_types(conn), source.publication_name, source.keys)
         if not shape.key:
             raise UsageError(
@@ -62,6 +62,13 @@ def row_key(config: Config, table: str, given: Sequence[str]) -> RowKey:
         event = packing.key(event)
     plain = {name: value.decode() for name, value in at.items()}
     return RowKey(f"{schema}.{name}", place.topic, event, placed, plain)
+
+
+def no_table(label: str, captured: Sequence[str]) -> UsageError:
+    """That the source has no such table, with the one that is probably meant. Pure."""
+    known = ", ".join(captured) or "there is none"
+    way = meant(label, captured) or f"choose a captured table, as schema.table: {known}"
+    return UsageError(f"the source has no table {label}", way)
 
 
 def given_texts(table: str, key: Sequence[str], given: Sequence[str]) -> dict[str, str]:

@@ -10,7 +10,7 @@ from rich.console import Console
 from cdc.errors import UsageError
 from headwater.cli.trace.changes import KeyLog
 from headwater.cli.trace.display import show
-from headwater.cli.trace.row_key import RowKey, given_texts
+from headwater.cli.trace.row_key import RowKey, given_texts, no_table
 from headwater.cli.trace.way import Way
 
 
@@ -48,3 +48,16 @@ def test_a_key_without_a_change_is_told_so(start: int, said: str) -> None:
     stream = StringIO()
     show(Way(key, KeyLog("shop.public.t", 0, [], start, 7, 0), []), Console(file=stream, width=99))
     assert said in stream.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("label", "way"),
+    [
+        ("public.ticket", "Did you mean public.tickets?"),
+        ("public.Tickets", "Did you mean public.tickets?"),
+        ("x.y", "Choose a captured table, as schema.table: public.tickets, public.customers."),
+    ],
+)
+def test_a_table_that_is_not_there_names_the_one_that_is_meant(label: str, way: str) -> None:
+    error = no_table(label, ["public.tickets", "public.customers"])
+    assert str(error) == f"the source has no table {label}. {way}"
