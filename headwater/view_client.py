@@ -128,12 +128,12 @@ class Views:
     ) -> Reached:
         """Return when ``views`` hold everything that was committed below ``lsn``.
 
-        Without ``lsn``: what is committed by now. ``on_idle`` is told, once of each, of views that
-        nobody applies now. Raises ``NotReachedError`` when it takes longer than ``timeout_s``,
-        ``StoppedError`` at once for a view that a fault has ended; ``UsageError`` for a view that
-        is not declared, for what is no LSN, and, unless ``ahead``, for one that the source has not
-        reached; ``ViewError`` for a view of a table that is not captured; ``LogError`` where the
-        topics are of another database than the source.
+        Without ``lsn``: what is committed by now. ``on_idle`` is told, once of each, and of several
+        in a line, of views that nobody applies now. Raises ``NotReachedError`` when it takes longer
+        than ``timeout_s``, ``StoppedError`` at once for a view that a fault has ended;
+        ``UsageError`` for a view that is not declared, for what is no LSN, and, unless ``ahead``,
+        for one that the source has not reached; ``ViewError`` for a view of a table that is not
+        captured; ``LogError`` where the topics are of another database than the source.
         """
         began = time.monotonic()
         topics = {view: self._facts.topics(view) for view in dict.fromkeys(views)}
@@ -157,9 +157,10 @@ class Views:
                 each[view] = time.monotonic() - began
             for view in lacking:
                 self._facts.refuse_stopped(view, lacking)
-                if view not in told and (line := idle(view, self._facts.applied(view))):
-                    on_idle(line)
-                told.add(view)
+            news = [view for view in lacking if view not in told]
+            told.update(news)
+            for line in idle({view: self._facts.applied(view) for view in news}):
+                on_idle(line)
 
         source = self._config.source.name
         try:

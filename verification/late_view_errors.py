@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
@@ -46,11 +46,11 @@ def said(one: Standing, lsn: int) -> str:
 
 def way_out(found: Sequence[Standing]) -> str:
     """What can be done about views that are late."""
-    names = " ".join(one.view for one in found if not one.applied)
+    names = ", ".join(one.view for one in found if not one.applied)
     if any(one.applied is False for one in found):
-        return f"run `headwater apply {names}`: no process applies it"
+        return f"run `headwater apply`: no process applies {names}"
     if names:
-        return f"check that `headwater apply {names}` is running"
+        return f"check that `headwater apply` is running for {names}"
     return "wait longer: it is being applied, and `headwater lag` shows its progress"
 
 
@@ -67,12 +67,20 @@ def refuse_stopped(view: str, directory: Path, lacking: Lacking) -> None:
     raise StoppedError(f"stopped at {note.at}, no process applies it: {said}", note.hint, lacking)
 
 
-def idle(view: str, applied: bool | None) -> str:
-    """What to tell, while it is waited for, of a view that nobody seems to apply; else nothing."""
-    if applied:
-        return ""
-    where = "has not been applied on this machine" if applied is None else "is not being applied"
-    return f"view {view} {where}; waiting for `headwater apply {view}`"
+def idle(found: Mapping[str, bool | None]) -> Iterator[str]:
+    """What to tell, while they are waited for, of views that nobody seems to apply, from whether
+    each is applied: a line for all of a kind, as one `headwater apply` is for all of them."""
+    for applied, one, several in (
+        (False, "is not being applied", "are not being applied"),
+        (None, "has not been applied on this machine", "have not been applied on this machine"),
+    ):
+        if names := [view for view, known in found.items() if known is applied]:
+            who = (
+                f"view {names[0]} {one}"
+                if len(names) == 1
+                else f"views {', '.join(names)} {several}"
+            )
+            yield f"{who}; waiting for `headwater apply`"
 
 
 def watched(facts: Watched, view: str, tell: Callable[[str], None]) -> Callable[[Lacking], None]:
@@ -82,8 +90,9 @@ def watched(facts: Watched, view: str, tell: Callable[[str], None]) -> Callable[
 
     def on_lacking(lacking: Lacking) -> None:
         facts.refuse_stopped(view, lacking)
-        if not told and (line := idle(view, facts.applied(view))):
-            tell(line)
+        if not told:
+            for line in idle({view: facts.applied(view)}):
+                tell(line)
         told.append(view)
 
     return on_lacking

@@ -74,7 +74,7 @@ def late(report: Report, max_lag_s: float, known: Container[str] = ()) -> list[s
         if one.view in known:
             continue
         if not any(partition.started for partition in one.partitions):
-            found.append(f"view {one.view} was not built yet: `headwater apply {one.view}` does it")
+            found.append(f"view {one.view} was not built yet: `headwater apply` does it")
         elif one.lag_s > max_lag_s:
             behind = f"{one.lag_s:.0f} s behind the source, more than {max_lag_s:g}"
             waiting = "" if one.behind_records else ": the change is not in Kafka yet"

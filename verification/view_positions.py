@@ -181,7 +181,7 @@ def _said(lacking: Lacking) -> tuple[str, str]:
     first = behind[0]
     place = "nothing" if first.at is None else f"{first.at:,} of {first.end:,}"
     said = f"view {view} to apply {first.topic}-{first.partition}: it has applied {place}"
-    return said, f"check that `headwater apply {' '.join(lacking)}` is running"
+    return said, f"check that `headwater apply` is running for {', '.join(lacking)}"
 
 
 def newest_mark(broker: Broker, source: str) -> Mark | None:

@@ -97,7 +97,7 @@ def compared(
             raise StateError(
                 f"view {asked.view}: its rows are computed in the state database, which is not "
                 "running",
-                f"start `headwater apply {asked.view}`, which starts it, then repair",
+                "start `headwater apply`, which starts it, then repair",
             )
 
         @cache

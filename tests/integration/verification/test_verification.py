@@ -147,7 +147,7 @@ def test_a_row_that_never_rests_is_undecided_and_not_equal(view: MemoryView) -> 
 
 def test_a_view_that_is_not_applied_is_an_error_that_says_so(view: MemoryView) -> None:
     view.applying = False
-    said = r"view things_view to apply .* Check that `headwater apply things_view` is running"
+    said = r"view things_view to apply .* Check that `headwater apply` is running for things_view"
 
     def is_told() -> bool:
         with pytest.raises(RetryableError) as caught:

@@ -34,8 +34,8 @@ def test_what_a_view_lacks_is_told_in_one_line() -> None:
 @pytest.mark.parametrize(
     ("applied", "hint"),
     [
-        (None, "check that `headwater apply v` is running"),
-        (False, "run `headwater apply v`: no process"),
+        (None, "check that `headwater apply` is running for v"),
+        (False, "run `headwater apply`: no process applies v"),
         (True, "wait longer: it is being applied"),
     ],
 )
@@ -79,9 +79,14 @@ def test_a_note_that_cannot_be_written_hides_no_fault(tmp_path: Path) -> None:
 
 def test_who_waits_is_told_that_nobody_applies_it(tmp_path: Path) -> None:
     assert is_applied(tmp_path / "elsewhere") is None
-    assert idle("v", None).startswith("view v has not been applied on this machine; waiting for")
-    assert idle("v", is_applied(tmp_path)).startswith("view v is not being applied; waiting")
-    assert idle("v", True) == ""
+    stands = "; waiting for `headwater apply`"
+    assert list(idle({"v": None})) == [f"view v has not been applied on this machine{stands}"]
+    assert list(idle({"v": is_applied(tmp_path)})) == [f"view v is not being applied{stands}"]
+    assert list(idle({"v": True})) == []
+    assert list(idle({"a": None, "b": False, "c": True, "d": None, "e": False})) == [
+        f"views b, e are not being applied{stands}",
+        f"views a, d have not been applied on this machine{stands}",
+    ]
 
 
 def test_lsns_are_numbers_or_as_postgresql_writes_them() -> None:

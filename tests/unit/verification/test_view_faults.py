@@ -135,7 +135,7 @@ def test_a_view_is_late_for_a_commit_that_is_not_in_kafka() -> None:
 
 def test_a_view_that_was_not_built_is_a_problem_though_nothing_waits_for_it() -> None:
     empty = PartitionLag("a", "shop.public.orders", 0, None, 0, 0, None, 0.0, 0)
-    assert late(reported(empty), 60.0) == ["view a was not built yet: `headwater apply a` does it"]
+    assert late(reported(empty), 60.0) == ["view a was not built yet: `headwater apply` does it"]
 
 
 def test_lag_names_it_in_its_table_and_its_document(tmp_path: Path) -> None:

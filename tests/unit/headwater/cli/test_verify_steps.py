@@ -42,8 +42,8 @@ def test_what_lasts_is_told_each_two_seconds() -> None:
     ("applied", "told"),
     [
         (True, []),
-        (False, ["view v is not being applied; waiting for `headwater apply v`"]),
-        (None, ["view v has not been applied on this machine; waiting for `headwater apply v`"]),
+        (False, ["view v is not being applied; waiting for `headwater apply`"]),
+        (None, ["view v has not been applied on this machine; waiting for `headwater apply`"]),
     ],
 )
 def test_a_view_that_nobody_applies_is_told_at_once_and_once(
