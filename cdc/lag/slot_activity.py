@@ -33,6 +33,7 @@ select w.lsn::text,
        pg_catalog.age(s.catalog_xmin),
        (select extract(epoch from pg_catalog.clock_timestamp() - pg_catalog.min(o.xact_start))
         from pg_catalog.pg_stat_activity o where o.backend_xid is not null)::float8,
+       pg_catalog.pg_has_role('pg_read_all_stats', 'USAGE'),
        (select setting from pg_catalog.pg_settings where name = 'data_directory'),
        pg_catalog.pg_backend_pid()
 from (select case when pg_catalog.pg_is_in_recovery() then pg_catalog.pg_last_wal_replay_lsn()
@@ -73,6 +74,9 @@ class SlotActivity(NamedTuple):
     """Transactions whose dead rows in catalogs the slot keeps from being vacuumed."""
     oldest_transaction_s: float | None = None
     """For how long the oldest transaction that has written is open: it holds ``restart`` back."""
+    sees_others: bool = True
+    """Whether the role may see what other sessions do (pg_read_all_stats). Without it ``sent`` and
+    ``oldest_transaction_s`` are None, which then says nothing."""
     volume_bytes: int | None = None
     """Size of the file system with the server's WAL, if it is of this machine, or was declared."""
     volume_free_bytes: int | None = None

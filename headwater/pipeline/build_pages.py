@@ -85,6 +85,7 @@ def _slot(capture: CaptureReport, progress_lsn: int | None) -> SlotPage | None:
         oldest_transaction_s=seen.oldest_transaction_s,
         inactive_since_s=seen.inactive_since_s,
         clock_ahead_s=seen.clock_ahead_s,
+        sees_others=seen.sees_others,
     )
 
 

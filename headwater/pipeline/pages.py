@@ -39,6 +39,9 @@ class SlotPage:
     oldest_transaction_s: float | None
     inactive_since_s: float | None
     clock_ahead_s: float | None
+    sees_others: bool = True
+    """Whether Headwater's role may see what other sessions do; without that ``received_lsn`` and
+    ``oldest_transaction_s`` are None."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -45,6 +45,7 @@ def role_script(config: Config, roles: Roles) -> Iterator[str]:
         yield from created(role)
         yield f"ALTER ROLE {identifier(role)} LOGIN REPLICATION;"
         yield from _reading(conn, source, tables, role)
+        yield from _watching(role)
         yield from _schema(role)
         yield from _publication(conn, source, tables, role, roles)
 
@@ -83,6 +84,14 @@ def _reading(conn: Connection, source: Source, tables: Sequence[Table], role: st
         hiding = any(conn.execute(_HIDING, (one.oid,)).fetchone() == (True,) for one in tables)
     if hiding:  # a snapshot has all rows
         yield f"ALTER ROLE {identifier(role)} BYPASSRLS;"
+
+
+def _watching(role: str) -> Iterator[str]:
+    """A right that nothing needs, left to the DBA: it shows more than Headwater's part."""
+    yield "\n-- Optional. With it `headwater lag` and the console also show what the WAL sender has"
+    yield "-- sent and how long the oldest transaction is open. It is not granted, because the role"
+    yield "-- could then read the queries of all sessions, with the values in them:"
+    yield f"--   GRANT pg_read_all_stats TO {identifier(role)};"
 
 
 def _schema(role: str) -> Iterator[str]:

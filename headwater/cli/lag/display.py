@@ -14,6 +14,7 @@ from cdc.errors import one_line
 from cdc.lag.measure import PartitionLag
 from cdc.lag.rates import Rates
 from cdc.lag.report import CaptureReport, ViewReport
+from cdc.lag.slot_activity import SlotActivity
 from cdc.lag.states import GOOD, State
 from cdc.lsn import format_lsn
 from cdc.plural import plural
@@ -139,8 +140,13 @@ def _slot_lines(capture: CaptureReport) -> Iterator[str]:
         yield f"the source's WAL volume has {size(seen.volume_free_bytes)} free{full}"
     yield (
         f"sent {lsn_text(seen.sent) or '-'}, confirmed {lsn_text(seen.confirmed) or '-'}, "
-        f"restart {lsn_text(seen.restart) or '-'}, walsender {seen.wait_event or '-'}"
+        f"restart {lsn_text(seen.restart) or '-'}, walsender {_walsender(seen)}"
     )
+    if not seen.sees_others:
+        yield (
+            "what was sent and the oldest transaction are hidden from this role: they need "
+            "pg_read_all_stats"
+        )
     if seen.spilled_bytes:
         yield (
             f"spilled {size(seen.spilled_bytes)} of {seen.spilled_transactions:,} transactions: "
@@ -148,6 +154,11 @@ def _slot_lines(capture: CaptureReport) -> Iterator[str]:
         )
     if seen.oldest_transaction_s and seen.oldest_transaction_s > _OLD_S:
         yield f"a transaction is open for {age(seen.oldest_transaction_s)}: WAL is kept for it"
+
+
+def _walsender(seen: SlotActivity) -> str:
+    """What it waits for; it waits for nothing while it decodes."""
+    return seen.wait_event or ("busy" if seen.pid is not None else "none")
 
 
 def _at_this_rate(seconds: float | None, what: str = ",") -> str:

@@ -24,7 +24,7 @@ def test_a_query_that_takes_long_is_no_difference_between_clocks(
 
         def execute(self, *_: object) -> Server:
             now[0] += 1.5
-            self._row = ("0/10", "1:1:", now[0], True, *[None] * 13, "/", 1)
+            self._row = ("0/10", "1:1:", now[0], True, *[None] * 13, False, "/", 1)
             now[0] += 1.5
             return self
 
@@ -32,4 +32,4 @@ def test_a_query_that_takes_long_is_no_difference_between_clocks(
             return self._row
 
     found = slot_activity.slot_activity(cast(Connection, Server()), "s")
-    assert (found.clock_s, found.clock_ahead_s) == (101.5, 0.0)
+    assert (found.clock_s, found.clock_ahead_s, found.sees_others) == (101.5, 0.0, False)
