@@ -18,6 +18,8 @@ _OBJECT: Final[dict[int | str, dict[str, Any]]] = {
     200: {"content": {"application/json": {"schema": {"type": "object"}}}, "description": "OK"}
 }
 
+_ASK: Final = "what is missing is told after a login, or to a token: GET /readyz with it"
+
 
 def state_routes(app: FastAPI, shared: Shared) -> None:
     """Add them."""
@@ -36,7 +38,8 @@ def state_routes(app: FastAPI, shared: Shared) -> None:
             shared.principal(request)
             found["missing"] = list(missing)
         except ProblemError:
-            pass
+            if not ready:
+                found["reason"] = _ASK
         return _json(200 if ready else 503, found)
 
     async def metrics(request: Request) -> Any:

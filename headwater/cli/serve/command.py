@@ -87,8 +87,9 @@ def add_user(
 ) -> None:
     """Add a user to the file serve.users, or replace one.
 
-    Asks for the password; without a terminal it is the first line of standard input. A running
-    server knows the user at once. With --print no configuration is read.
+    Asks for the password, which has at least 12 characters; without a terminal it is the first line
+    of standard input. A running server knows the user at once. With --print no configuration is
+    read.
 
     \b
     Examples:
@@ -103,13 +104,21 @@ def add_user(
         password = typer.prompt("Password", hide_input=True, confirmation_prompt=True, err=True)
     else:
         password = sys.stdin.readline().rstrip("\r\n")
+    if not password:
+        raise UsageError(
+            "no password was given",
+            "run it on a terminal, or write the password as the first line of standard input: at "
+            f"least {SHORTEST_PASSWORD} characters",
+        )
     if len(password) < SHORTEST_PASSWORD:
         raise UsageError(
-            "the password is too short", f"use at least {SHORTEST_PASSWORD} characters"
+            f"the password is too short: it has {len(password)} characters",
+            f"use at least {SHORTEST_PASSWORD} characters",
         )
     _write(path, "users", name, hashed_password(password), role, tables)
     if path is not None:
         err().print(f"{name} may log in", soft_wrap=True, markup=False)
+        _warn_of_unknown(ctx, tables)
 
 
 @group.command(name="add-token")
@@ -137,6 +146,29 @@ def add_token(
     _write(None if prints else _users(ctx), "tokens", name, hashed_token(token), role, tables)
     shown = err() if prints else out()
     shown.print(token, soft_wrap=True, markup=False, highlight=False)
+    if not prints:
+        _warn_of_unknown(ctx, tables)
+
+
+def _warn_of_unknown(ctx: typer.Context, tables: list[str] | None) -> None:
+    """Of tables that give nothing, because the source does not have them. The account is written
+    all the same: they may be added later."""
+    from cdc.errors import HeadwaterError
+    from cdc.source.catalog import chosen_tables
+    from cdc.source.postgres import connect
+    from headwater.cli.serve.grants import unknown_grants
+
+    if not set(tables or ()) - {"*"}:
+        return
+    source = configured(ctx).source
+    try:
+        with connect(source.dsn, application_name="headwater serve") as conn:
+            captured = [one.label for one in chosen_tables(conn, source)[0]]
+        lines = list(unknown_grants(tables or (), captured))
+    except HeadwaterError as error:
+        lines = [f"whether the source has the tables of --table is not known: {error.message}"]
+    for line in lines:
+        err().print(line, style="yellow", soft_wrap=True, markup=False)
 
 
 def refuse_missing() -> None:
