@@ -14,6 +14,7 @@ from headwater.cli.view.request import carried_out, command, result
 
 if TYPE_CHECKING:
     from cdc.config import Config
+    from jobs.state.views.commands import Answer
 
 _NOBODY = "no process applies it: run `headwater apply`"
 
@@ -39,6 +40,29 @@ def build(
     else:
         for one in built:
             out().print(said(one, applied), soft_wrap=True)
+    _exit_with_faults(answers)
+
+
+def drop_kept(reload: Callable[[], Config], views: Sequence[str], generation: int | None) -> None:
+    """Have views dropped, or a generation of one. Exits with 1 where one of them was not."""
+    if not views:
+        return
+    answers = carried_out(reload, [command("drop", view, generation=generation) for view in views])
+    for view, answer in zip(views, answers, strict=True):
+        if answer.error is None and answer.result is not None:
+            told_of_drop(view, answer.result["dropped"])
+    if len(answers) == 1 and answers[0].error is not None:
+        raise answers[0].error
+    _exit_with_faults(answers)
+
+
+def told_of_drop(view: str, dropped: Sequence[int]) -> None:
+    for number in dropped:
+        out().print(f"{view}: generation {number} dropped")
+
+
+def _exit_with_faults(answers: Sequence[Answer]) -> None:
+    """Print each fault once; ``typer.Exit`` if there is one."""
     failed = [one.error for one in answers if one.error is not None]
     for fault in dict.fromkeys(map(str, failed)):
         print_error(fault)

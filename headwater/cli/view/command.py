@@ -12,9 +12,9 @@ from headwater.cli.common.confirmation import YesOption
 from headwater.cli.common.context import MasterOption, configured, configured_for
 from headwater.cli.common.output import err, out, print_json
 from headwater.cli.snapshot.command import ForecastOption
-from headwater.cli.view.build import build, told_of_rollback
+from headwater.cli.view.build import build, drop_kept, told_of_drop, told_of_rollback
 from headwater.cli.view.diff import diff
-from headwater.cli.view.request import command, kept_by_state, over_mirrors, result, telling
+from headwater.cli.view.request import kept_by_state, over_mirrors, telling
 from headwater.cli.view.snapshot_build import build_from_snapshots
 
 if TYPE_CHECKING:
@@ -219,7 +219,7 @@ def rollback(
 @group.command()
 def drop(
     ctx: typer.Context,
-    view: ViewArgument,
+    views: ViewsArgument,
     generation: Annotated[
         int | None,
         typer.Option(
@@ -228,7 +228,7 @@ def drop(
     ] = None,
     yes: YesOption = False,
 ) -> None:
-    """Delete a view's rows from its store and all state of the view; or one generation.
+    """Delete the rows of each VIEW from its store and all its state; or one generation of a view.
 
     It also drops a view that was removed from the configuration, as long as its store is still
     configured. Remove the view from the configuration, too, or the next `headwater apply` builds
@@ -237,9 +237,11 @@ def drop(
     \b
     Examples:
       headwater view drop open_orders
+      headwater view drop open_orders customers --yes
       headwater view drop open_orders --generation 2 --yes
     """
     from bootstrap.process import drop_view
+    from cdc.errors import UsageError
     from headwater.cli.common.confirmation import confirm
     from jobs.state.views.undeclared_views import with_undeclared
 
@@ -247,17 +249,27 @@ def drop(
         return with_undeclared(configured(ctx))
 
     config = reload()
-    store = config.views[known(config, [view])[0]].store
+    names = known(config, views)
+    if generation is not None and len(names) > 1:
+        raise UsageError("--generation is of one view", "name one view, or leave it out")
     what = "all rows" if generation is None else f"generation {generation}"
-    confirm(f"Delete {what} of view {view} from {store}?", yes)
-    if kept_by_state(config, known(config, [view])):
-        wanted = command("drop", view, generation=generation)
-        dropped = result(reload, wanted)["dropped"]
-    else:
+    confirm(f"Delete {what} of {stored_in(config, names)}?", yes)
+    # One process for all of them, should none be running.
+    mirrored = over_mirrors(config, names, as_json=False)
+    for name in (one for one in names if one not in mirrored):
         with telling() as teller:
-            dropped = drop_view(config, view, generation, teller)
-    for number in dropped:
-        out().print(f"{view}: generation {number} dropped")
+            told_of_drop(name, drop_view(config, name, generation, teller))
+    drop_kept(reload, mirrored, generation)
+
+
+def stored_in(config: Config, names: list[str]) -> str:
+    """The views with the stores that hold their rows, for a question."""
+    stores: dict[str, list[str]] = {}
+    for name in names:
+        stores.setdefault(config.views[name].store, []).append(name)
+    return " and ".join(
+        f"view{'s' * (len(of) > 1)} {', '.join(of)} from {store}" for store, of in stores.items()
+    )
 
 
 def known(config: Config, names: list[str]) -> list[str]:

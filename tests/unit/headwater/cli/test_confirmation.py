@@ -49,9 +49,10 @@ def test_a_view_is_dropped_only_when_somebody_has_said_so(
         f'[apply]\nstate = "{tmp_path / "state"}"\n'
         f'[stores.lake]\nkind = "delta"\npath = "{tmp_path / "lake"}"\n'
         '[views.v]\nstore = "lake"\nkey = ["id"]\nsql = "select id from t"\n'
+        '[views.w]\nstore = "lake"\nkey = ["id"]\nsql = "select id from t"\n'
     )
     dropped = list[str]()
-    monkeypatch.setattr("headwater.cli.view.command.kept_by_state", lambda *_: False)
+    monkeypatch.setattr("headwater.cli.view.request.kept_by_state", lambda *_: False)
     # It would log to where the runner reads, which is closed behind it.
     monkeypatch.setattr("cdc.logs.configure", lambda *_, **__: None)
 
@@ -74,3 +75,11 @@ def test_a_view_is_dropped_only_when_somebody_has_said_so(
     assert "generation 1 dropped" in drop(answer="y\n").output
     assert "generation 1 dropped" in drop("--yes").output
     assert dropped == ["v", "v"]
+
+    both = drop("w", "v", answer="y\n")
+    assert "Delete all rows of views v, w from lake? [y/N]" in both.output
+    assert "v: generation 1 dropped\nw: generation 1 dropped\n" in both.output
+    assert dropped[2:] == ["v", "w"]
+    one_of_two = drop("w", "--generation", "1", "--yes")
+    assert "--generation is of one view" in str(one_of_two.exception)
+    assert dropped[4:] == []
