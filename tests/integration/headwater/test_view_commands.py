@@ -165,7 +165,7 @@ def test_a_view_lies_in_its_store_as_it_was_declared_when_it_was_built(
     shop.done("view", "rebuild", name)
     live = client.get(f"{name}@live")
     assert keys() == {f":{i}" for i in range(1, 11)}
-    assert [key for key in client.scan_iter(f"{live}#word*")], "nothing is found by its word"
+    assert list(client.scan_iter(f"{live}#word*")), "nothing is found by its word"
     shop.declare("laid", SPARE, more='key_template = "other:{id}"\n')
     shop.deployment.execute(  # so that the running apply opens it again, as it is declared now
         "alter table spare add column more int", "update spare set word = 'new' where id = 3"
