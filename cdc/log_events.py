@@ -124,6 +124,12 @@ class LogEvent(StrEnum):
 
     # Serve
     SERVING = "serving"
+    ROW_ALERT_BEGINS = "row_alert_begins"
+    ROW_ALERT_WAITS = "row_alert_waits"
+    ROW_ALERT_STOPPED = "row_alert_stopped"
+    ROW_ALERT_NOT_SENT = "row_alert_not_sent"
+    ROW_ALERT_DEAD_LETTER = "row_alert_dead_letter"
+    ROW_ALERT_HELD = "row_alert_held"
     TABLE_SPOOLED = "table_spooled"
     TOPIC_NOT_READ = "topic_not_read"
     STREAM_CUT = "stream_cut"

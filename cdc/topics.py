@@ -58,6 +58,16 @@ def view_dead_letters_topic(view: str) -> str:
     return f"{view}.dlq"
 
 
+def row_letters_topic(source: str) -> str:
+    """One partition, compacted: messages about rows that a webhook did not take."""
+    return f"{source}.__alert_dead_letters"
+
+
+def row_alert_group(source: str, alert: str) -> str:
+    """The consumer group in which the offsets of an alert on rows are committed."""
+    return f"headwater.{source}.__alerts.{alert}"
+
+
 def ddl_topic(source: str) -> str:
     """One partition: what DDL made of tables, where the event trigger is installed."""
     return f"{source}.__ddl"

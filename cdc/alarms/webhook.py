@@ -9,24 +9,18 @@ from __future__ import annotations
 import json
 import threading
 import time
-import urllib.error
-import urllib.request
 from collections.abc import Callable, Iterable
-from http.client import HTTPException, InvalidURL
-from pathlib import Path
-from typing import Any, Final, NamedTuple
-from urllib.parse import urlsplit
+from typing import Final, NamedTuple
 
 import structlog
 
 from cdc.alarms.judge import Judge
 from cdc.alarms.messages import Message, Messages
-from cdc.alarms.signature import signature, webhook_key
+from cdc.alarms.sender import REFUSALS, Sender, reason_of, status_of
 from cdc.log_events import LogEvent
 from cdc.metrics.exposition import Sample
 
 _EVERY_S: Final = 1.0
-_ANSWER_S: Final = 10.0
 _FIRST_PAUSE_S: Final = 5.0
 _LONGEST_PAUSE_S: Final = 300.0
 
@@ -56,13 +50,12 @@ class Webhook:
         every_s: float = _EVERY_S,
         first_pause_s: float = _FIRST_PAUSE_S,
     ) -> None:
-        self._url, self._secret_file, self._process = url, secret_file, process
+        self._sender, self._process = Sender(url, secret_file), process
         self._samples, self._judge = samples, judge or Judge(by_apply=process == "apply")
         self._messages = Messages(self._judge)
         self._every_s, self._first_pause_s = every_s, first_pause_s
         self._pauses: dict[str, _Pause] = {}
         """By id of a message that was refused, and by ``_ALL`` while nobody answers."""
-        self._open = urllib.request.build_opener(_NoRedirect).open
         self._ending = threading.Event()
         self._thread = threading.Thread(target=self._run, name="alarms", daemon=True)
 
@@ -101,14 +94,15 @@ class Webhook:
     def _send(self, message: Message) -> None:
         told = {"code": message.alarm.code, "status": message.status}
         try:
-            self._post(message)
-        except (OSError, HTTPException, ValueError) as error:
-            answered = isinstance(error, urllib.error.HTTPError)
+            body = json.dumps(message.document(self._process)).encode()
+            self._sender.send(message.id, body)
+        except REFUSALS as error:
+            answered = status_of(error) is not None
             if answered:
                 self._pauses.pop(_ALL, None)
             again_s = self._pause(message.id if answered else _ALL)
-            log.warning(LogEvent.ALARM_NOT_SENT, **told, reason=_reason(error), host=self._host,
-                        again_in_s=again_s)  # fmt: skip
+            log.warning(LogEvent.ALARM_NOT_SENT, **told, reason=reason_of(error),
+                        host=self._sender.host, again_in_s=again_s)  # fmt: skip
             return
         self._pauses.pop(_ALL, None)
         self._messages.sent(message)
@@ -120,41 +114,3 @@ class Webhook:
         seconds = min(2 * last.seconds if last else self._first_pause_s, _LONGEST_PAUSE_S)
         self._pauses[key] = _Pause(seconds, time.monotonic() + seconds)
         return seconds
-
-    def _post(self, message: Message) -> None:
-        """Raises ``OSError`` or ``HTTPException`` if the receiver did not take it, ``ValueError``
-        where the secret is none; it is read each time, so that it can be replaced."""
-        key = webhook_key(Path(self._secret_file).read_text(encoding="utf-8"))
-        body = json.dumps(message.document(self._process)).encode()
-        now_s = int(time.time())
-        headers = {
-            "Content-Type": "application/json",
-            "User-Agent": "headwater",
-            "webhook-id": message.id,
-            "webhook-timestamp": str(now_s),
-            "webhook-signature": signature(key, message.id, now_s, body),
-        }
-        request = urllib.request.Request(self._url, body, headers, method="POST")
-        with self._open(request, timeout=_ANSWER_S):
-            pass
-
-    @property
-    def _host(self) -> str:
-        return urlsplit(self._url).hostname or ""
-
-
-class _NoRedirect(urllib.request.HTTPRedirectHandler):
-    """Whom the configuration does not name is sent nothing: a redirect is a refusal."""
-
-    def redirect_request(self, *_: Any) -> None:
-        return None
-
-
-def _reason(error: Exception) -> str:
-    if isinstance(error, urllib.error.HTTPError):
-        return f"answered {error.code}"
-    if isinstance(error, TimeoutError) or isinstance(getattr(error, "reason", None), TimeoutError):
-        return f"no answer in {_ANSWER_S:g} s"
-    if isinstance(error, InvalidURL | UnicodeError):
-        return type(error).__name__  # its text quotes the path
-    return str(getattr(error, "reason", error))

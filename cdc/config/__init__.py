@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import os
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel, Field, ValidationError, model_validator
 
 from cdc.config.alerts import Alerts as Alerts
+from cdc.config.alerts import RowAlert as RowAlert
 from cdc.config.alerts import secret_problems
 from cdc.config.apply import Apply as Apply
 from cdc.config.apply import Table as Table
@@ -66,6 +67,7 @@ _MODELS: dict[str, type[BaseModel]] = {
     "metrics": Metrics,
     "verify": Verify,
     "alerts": Alerts,
+    "alerts.rows": RowAlert,
     "serve": Serve,
 }
 
@@ -250,8 +252,7 @@ def _anchor(config: Config, base: Path) -> Config:
     apply = config.apply.model_copy(update={"state": absolute(config.apply.state)})
     files = {name: getattr(config.kafka, name) for name in FILES}
     kafka = config.kafka.model_copy(update={k: absolute(v) for k, v in files.items() if v})
-    secret = config.alerts.secret_file
-    alerts = config.alerts.model_copy(update={"secret_file": absolute(secret) if secret else ""})
+    alerts = _with_secrets(config.alerts, absolute)
     events, registry = config.events, config.events.registry
     if registry is not None and registry.ssl_ca_location:
         authority = {"ssl_ca_location": absolute(registry.ssl_ca_location)}
@@ -260,3 +261,14 @@ def _anchor(config: Config, base: Path) -> Config:
     serve = config.serve.model_copy(update={k: absolute(v) for k, v in named.items()})
     update = {"kafka": kafka, "events": events, "stores": stores, "apply": apply, "alerts": alerts}
     return config.model_copy(update={**update, "serve": serve})
+
+
+def _with_secrets(alerts: Alerts, absolute: Callable[[str], str]) -> Alerts:
+    rows = {
+        name: one.model_copy(update={"secret_file": absolute(one.secret_file)})
+        if one.secret_file
+        else one
+        for name, one in alerts.rows.items()
+    }
+    secret = absolute(alerts.secret_file) if alerts.secret_file else ""
+    return alerts.model_copy(update={"secret_file": secret, "rows": rows})

@@ -8,8 +8,35 @@ from pydantic import Field, model_validator
 
 from cdc.alarms.signature import webhook_key
 from cdc.config.stores import Section
-from cdc.config.values import WebhookUrl
+from cdc.config.values import Name, Period, TableName, WebhookUrl
 from cdc.config.variables import is_open
+
+_SIGNED = (
+    "webhook: its messages are signed: set secret_file to a file that holds whsec_ and at least 24 "
+    "bytes as base64"
+)
+
+
+class RowAlert(Section):
+    """``[alerts.rows.NAME]``: changes of ``table`` that meet ``when`` are sent to ``webhook``.
+
+    ``columns`` are those whose values are sent besides the key, ``*`` for all. ``secret_file`` is
+    by default that of ``[alerts]``.
+    """
+
+    table: TableName
+    when: str = Field(min_length=1)
+    webhook: WebhookUrl = Field(min_length=1, repr=False)
+    secret_file: str = ""
+    columns: tuple[str, ...] = ()
+    give_up_after: Period = 86_400.0
+    at_once: int = Field(default=8, ge=1, le=64)
+
+    @model_validator(mode="after")
+    def _gives_up_some_time(self) -> RowAlert:
+        if self.give_up_after <= 0:
+            raise ValueError('give_up_after: is 0: write "1d"')
+        return self
 
 
 class Alerts(Section):
@@ -19,6 +46,11 @@ class Alerts(Section):
     wal_volume_mb: int | None = Field(default=None, ge=1)
     webhook: WebhookUrl = Field(default="", repr=False)
     secret_file: str = ""
+    rows: dict[Name, RowAlert] = Field(default={})
+
+    def secret_of(self, alert: RowAlert) -> str:
+        """The file of the secret that an alert's messages are signed with."""
+        return alert.secret_file or self.secret_file
 
     @property
     def wal_volume_bytes(self) -> int | None:
@@ -28,18 +60,25 @@ class Alerts(Section):
     @model_validator(mode="after")
     def _messages_are_signed(self) -> Alerts:
         if self.webhook and not self.secret_file:
-            raise ValueError(
-                "webhook: its messages are signed: set secret_file to a file that holds whsec_ and "
-                "at least 24 bytes as base64"
-            )
+            raise ValueError(_SIGNED)
+        for name, alert in self.rows.items():
+            if not self.secret_of(alert):
+                raise ValueError(f"rows.{name}.{_SIGNED}")
         return self
 
 
 def secret_problems(alerts: Alerts) -> list[str]:
-    """What is wrong with the file of the secret. Its text is in no message."""
-    if not alerts.webhook:
-        return []
-    path, named = Path(alerts.secret_file), f"alerts.secret_file: {alerts.secret_file}"
+    """What is wrong with the files of secrets. Their text is in no message."""
+    of_rows = any(not one.secret_file for one in alerts.rows.values())
+    found = {"alerts.secret_file": alerts.secret_file} if alerts.webhook or of_rows else {}
+    for name, alert in alerts.rows.items():
+        if alert.secret_file:
+            found[f"alerts.rows.{name}.secret_file"] = alert.secret_file
+    return [problem for setting, file in found.items() for problem in _problems(setting, file)]
+
+
+def _problems(setting: str, file: str) -> list[str]:
+    path, named = Path(file), f"{setting}: {file}"
     try:
         open_to_all, text = is_open(path), path.read_text(encoding="utf-8")
     except FileNotFoundError:

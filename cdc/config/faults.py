@@ -19,7 +19,11 @@ Models = Mapping[str, type[BaseModel]]
 """The settings of each section; of a store by its kind; those of the whole file by ``""``."""
 
 _STORES: Final = ("delta", "opensearch", "postgres", "redis")
-_SECTIONS: Final = {"views": "[views.NAME]", **dict.fromkeys(_STORES, "[stores.NAME]")}
+_SECTIONS: Final = {
+    "views": "[views.NAME]",
+    "alerts.rows": "[alerts.rows.NAME]",
+    **dict.fromkeys(_STORES, "[stores.NAME]"),
+}
 _NAMES_WITH_DOTS: Final = (
     ("source", "keys"), ("source", "columns"), ("kafka", "topic"),
     ("kafka", "producer"), ("apply", "spark"),
@@ -73,6 +77,8 @@ def _fault(item: Mapping[str, Any], models: Models) -> str:
     elif location[:2] == ["source", "routes"] and len(location) > 3:
         model, within = models["routes"], f"source.routes, entry {location[2] + 1}, "
         del location[:3]
+    elif location[:2] == ["alerts", "rows"] and len(location) > 3:
+        model = models["alerts.rows"]
     elif len(location) > 1:
         model = models.get(str(location[0]), model)
     entry = ""

@@ -22,6 +22,42 @@ STREAMS_CUT = Metric(
     "slow: clients do not read fast enough. failed: the log names the cause.",
     ("source", "reason"),
 )
+_ALERT = ("source", "alert")
+ROW_ALERT_RUNNING = Metric(
+    "headwater_row_alert_running",
+    "gauge",
+    "1 while an alert on rows reads its topic in this process.",
+    "0: it waits for a server, or an error has stopped it; the log names it.",
+    _ALERT,
+)
+ROW_ALERT_SENT = Metric(
+    "headwater_row_alert_sent",
+    "counter",
+    "Messages about rows that a webhook took from this process.",
+    "Throughput.",
+    _ALERT,
+)
+ROW_ALERT_FAILED = Metric(
+    "headwater_row_alert_failed",
+    "counter",
+    "Attempts to send a message about a row that the webhook refused or did not answer.",
+    "Rising: the log names the reason. Messages are sent again.",
+    _ALERT,
+)
+ROW_ALERT_DEAD_LETTERS = Metric(
+    "headwater_row_alert_dead_letters",
+    "counter",
+    "Messages about rows that this process has put aside as dead letters.",
+    "Above 0: `headwater dead-letters list` shows them.",
+    _ALERT,
+)
+ROW_ALERT_LAG = Metric(
+    "headwater_row_alert_lag_records",
+    "gauge",
+    "Records of the topic that this process has not read, or whose message was not delivered yet.",
+    "Rising: the webhook takes less than changes come.",
+    _ALERT,
+)
 EVENTS = of_source(
     "headwater_serve_events",
     "Events that were sent to clients, rows of snapshots among them.",

@@ -20,6 +20,7 @@ from starlette.exceptions import HTTPException
 
 from cdc.config import Config
 from cdc.errors import HeadwaterError
+from headwater.alerts.service import RowAlerts
 from headwater.api.access.login import Access
 from headwater.api.access.routes import access_routes
 from headwater.api.actions.audit import NAME as AUDIT
@@ -55,16 +56,19 @@ how late everything is. Errors are problem details (RFC 9457). The reference is 
 
 def application(config: Config, config_path: Path, *more: Routes) -> tuple[App, FastAPI]:
     """The application with ``more`` routes, and the FastAPI app inside of it. ``config_path`` is
-    for the commands that it runs. Raises ``UsageError`` for a file of users that cannot be read."""
+    for the commands that it runs. Raises ``UsageError`` for a file of users that cannot be read,
+    and for alerts on rows that do not fit their tables."""
     shared = _shared(config, config_path)
 
     @asynccontextmanager
     async def lifespan(_: Any) -> AsyncIterator[None]:
         shared.watching.start()
+        shared.alerts.start()
         running = [asyncio.create_task(one) for one in (_tick(shared), shared.sources.hubs.watch())]
         yield
         for task in running:
             task.cancel()
+        await asyncio.to_thread(shared.alerts.close)
         await shared.jobs.end(_JOBS_S)
         shared.close()
 
@@ -115,6 +119,7 @@ def _shared(config: Config, config_path: Path) -> Shared:
         memory=memory,
         audit=audit,
         jobs=Jobs(config_path, audit, figures.changed),
+        alerts=RowAlerts(config, tables.find),
     )
 
 

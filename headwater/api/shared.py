@@ -8,6 +8,7 @@ from http import HTTPStatus
 from typing import Any, Final
 
 from cdc.config import Config
+from headwater.alerts.service import RowAlerts
 from headwater.api.access.login import Access
 from headwater.api.access.principal import Principal
 from headwater.api.actions.audit import Audit
@@ -49,6 +50,7 @@ class Shared:
     memory: Memory
     audit: Audit
     jobs: Jobs
+    alerts: RowAlerts
 
     def principal(self, request: Any) -> Principal:
         """Who asks. Raises ``ProblemError``."""

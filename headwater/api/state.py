@@ -88,4 +88,5 @@ def _samples(shared: Shared) -> Iterator[Sample]:
     yield Sample(catalog.STREAMS_REFUSED, (source,), clients.refused)
     for reason, count in list(clients.cut.items()):
         yield Sample(catalog.STREAMS_CUT, (source, reason), count)
+    yield from shared.alerts.samples()
     yield Sample(catalog.EVENTS, (source,), clients.events)

@@ -16,6 +16,7 @@ from cdc.kafka.topology import topic_specs
 from cdc.source.postgres import Connection, connect
 from cdc.source.selection import Table
 from headwater.check import source, state, stores, views, wal
+from headwater.check.alerts.rows import row_alerts
 from headwater.check.ddl_trigger import ddl_events
 from headwater.check.debezium.connector import connector, connector_topics
 from headwater.check.emit_topics import emit_rights, emit_topics, unnamed_topics
@@ -81,7 +82,8 @@ def preflight(
                 config, conn, known=status is not None, initialised=status == "complete"
             )
             checks = _CONNECTOR_CHECKS if config.source.of_debezium else _SOURCE_CHECKS
-            for check in (*checks, *([views.views] if with_views else [])):
+            more = [views.views, row_alerts] if with_views else []
+            for check in (*checks, *more):
                 findings += _run(check.__name__.replace("_", " "), check, subject)
             if with_views:
                 findings += _run("state database", state.state, config, subject)

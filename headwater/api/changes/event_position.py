@@ -31,13 +31,15 @@ class ForeignRecordError(ValueError):
 
 
 class Event(NamedTuple):
-    """``before`` is None where the event has none, ``unchanged`` are columns that it left out."""
+    """``before`` is None where the event has none, ``unchanged`` are columns that it left out;
+    ``source`` is what the event says of itself."""
 
     position: Position
     op: str
     before: Mapping[str, Any] | None
     after: Mapping[str, Any] | None
     unchanged: Sequence[str]
+    source: Mapping[str, Any]
 
 
 def event_of(value: bytes) -> Event:
@@ -47,6 +49,6 @@ def event_of(value: bytes) -> Event:
         source = document["source"]
         position = Position(int(source["commit_lsn"]), int(source["ordinal"]))
         op, unchanged = str(document["op"]), source.get("unchanged") or ()
-        return Event(position, op, document.get("before"), document.get("after"), unchanged)
+        return Event(position, op, document.get("before"), document.get("after"), unchanged, source)
     except (ValueError, KeyError, TypeError, AttributeError):
         raise ForeignRecordError("the value is no event that Headwater wrote") from None

@@ -14,7 +14,7 @@ from headwater.cli.common.confirmation import YesOption, confirm
 from headwater.cli.common.context import configured
 from headwater.cli.common.output import err, notice, out, print_json
 from headwater.cli.common.records import key_text, plain
-from headwater.cli.dead_letters import capture, database_views, topic_views
+from headwater.cli.dead_letters import capture, database_views, row_alerts, topic_views
 from headwater.cli.dead_letters.entry import Entry, Settled, chosen
 from headwater.cli.view.request import kept_by_state
 
@@ -47,7 +47,8 @@ def list_(
     views: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="[VIEW]...", help="Views to list. Default: all, and capture and snapshots."
+            metavar="[VIEW]...",
+            help="Views, or alerts.NAME. Default: all, and capture and snapshots.",
         ),
     ] = None,
     events: Annotated[
@@ -55,11 +56,11 @@ def list_(
     ] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """List dead letters of views, capture and snapshots.
+    """List dead letters of views, capture, snapshots and alerts on rows.
 
     For views: the parked keys, with the number of events that wait. For capture and snapshots: the
-    records that were too large for Kafka (capture.oversized). --json lists every event. Row values
-    other than keys are not shown.
+    records that were too large for Kafka (capture.oversized). For alerts on rows: the messages that
+    their webhook did not take. --json lists every event. Row values other than keys are not shown.
 
     \b
     Example:
@@ -68,9 +69,13 @@ def list_(
     from headwater.cli.dead_letters.display import described, table
 
     config = configured(ctx)
-    found = _of_views(config, list(views or config.views))
+    names = list(views or config.views)
+    found = _of_views(config, [name for name in names if not _is_alert(name)])
+    for name in filter(_is_alert, names):
+        found += row_alerts.entries(config, name)
     if not views:
         found += capture.entries(config)
+        found += row_alerts.entries(config) if config.alerts.rows else []
     if as_json:
         print_json([described(one) for one in found])
     elif found:
@@ -111,7 +116,12 @@ def show(
     from headwater.cli.dead_letters.display import document, fields
 
     config = configured(ctx)
-    one = capture.entry(config, id_) if capture.ID.fullmatch(id_) else _of_view(config, id_, view)
+    if id_.startswith(row_alerts.ID):
+        one = _of_alert(config, id_)
+    elif capture.ID.fullmatch(id_):
+        one = capture.entry(config, id_)
+    else:
+        one = _of_view(config, id_, view)
     if as_json:
         sys.stdout.write(document(one))
     else:
@@ -125,6 +135,18 @@ def _of_views(config: Config, views: Sequence[str]) -> list[Entry]:
     found = database_views.entries(config, of_state) if of_state else {}
     found |= {view: topic_views.entries(config, view) for view in views if view not in found}
     return [one for view in views for one in found[view]]
+
+
+def _is_alert(name: str) -> bool:
+    return name.startswith(row_alerts.PREFIX)
+
+
+def _of_alert(config: Config, wanted: str) -> Entry:
+    """With its body. Raises ``LogError`` for none."""
+    for one in row_alerts.entries(config):
+        if one.id == wanted:
+            return one
+    raise LogError(f"there is no dead letter {wanted}", "run `headwater dead-letters list`")
 
 
 def _of_view(config: Config, wanted: str, view: str) -> Entry:
@@ -158,10 +180,12 @@ def _with_value(config: Config, one: Entry) -> Entry:
 def retry(
     ctx: typer.Context, view: ViewArgument, key: KeysOption = None, as_json: JsonOption = False
 ) -> None:
-    """Apply the parked events of a view, in order.
+    """Apply the parked events of a view, or send an alert's messages again, in order.
 
-    First correct the cause: the store, its mapping, the schema, or the row in the source. If an
-    event is refused again, its key stays parked with all of its events.
+    First correct the cause: the store, its mapping, the schema, the row in the source, or the
+    receiver of the webhook. If an event is refused again, its key stays parked with all of its
+    events. VIEW is alerts.NAME for an alert on rows: its messages have the ids that they had; later
+    ones of the same keys were sent before.
 
     Exit codes: 0 nothing of these keys is parked any more, 1 a key stays parked.
 
@@ -183,7 +207,7 @@ def discard(
     yes: YesOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Delete the parked events of a view without applying them.
+    """Delete the parked events of a view, or messages of alerts.NAME, without applying them.
 
     Their rows stay as they are until their next event. The output names the command that corrects
     them at once. Records that a mirror could not take are discarded for all views of their table;
@@ -199,7 +223,8 @@ def discard(
             "discard needs --key KEY or --all", "run `headwater dead-letters list` to see the keys"
         )
     if everything:
-        confirm(f"Discard all parked events of view {view}?", yes)
+        whose = view if _is_alert(view) else f"view {view}"
+        confirm(f"Discard all parked events of {whose}?", yes)
     _settle(ctx, "discard", view, key, as_json)
 
 
@@ -208,9 +233,12 @@ def _settle(
 ) -> None:
     """Those of the keys that are ``given``, all if None. Exits with 1 where some are left."""
     config, done = configured(ctx), Settled()
-    found = _of_views(config, [view])
+    is_alert = _is_alert(view)
+    found = row_alerts.entries(config, view) if is_alert else _of_views(config, [view])
     wanted = chosen(view, found, given) if given and found else None
-    if found and kept_by_state(config, [view]):
+    if found and is_alert:
+        done = row_alerts.settle(config, kind, view, wanted)
+    elif found and kept_by_state(config, [view]):
         done = database_views.settle(partial(configured, ctx), kind, view, wanted)
     elif found:
         done = topic_views.settle(config, kind, view, wanted)
@@ -228,6 +256,8 @@ def _settle(
 
 def _tell(config: Config, kind: str, view: str, done: Settled, tables: set[str]) -> None:
     verb = "applied" if kind == "retry" else "discarded"
+    if _is_alert(view) and kind == "retry":
+        verb = "delivered"
     out().print(f"{view}: {plural(done.events, 'event')} of {plural(done.keys, 'key')} {verb}")
     for left in done.left:
         out().print(
@@ -235,7 +265,7 @@ def _tell(config: Config, kind: str, view: str, done: Settled, tables: set[str])
             soft_wrap=True,
             markup=False,
         )
-    if kind != "discard" or not done.events:
+    if kind != "discard" or not done.events or _is_alert(view):
         return
     if others := database_views.readers(config, tables) - {view}:
         notice(

@@ -73,9 +73,10 @@ def by_key(found: Iterable[Entry]) -> list[list[Entry]]:
 def chosen(view: str, found: Sequence[Entry], given: Sequence[str]) -> list[Entry]:
     """Those of the keys that are ``given``. Raises ``UsageError`` for a key that is not parked, or
     that is one of several tables."""
+    whose = view if "." in view else f"view {view}"  # alerts.NAME
     if unknown := [key for key in given if not any(key in one.names for one in found)]:
         raise UsageError(
-            f"view {view}: {', '.join(unknown)} is not parked",
+            f"{whose}: {', '.join(unknown)} is not parked",
             f"run `headwater dead-letters list {view}`",
         )
     taken: list[Entry] = []
@@ -83,7 +84,7 @@ def chosen(view: str, found: Sequence[Entry], given: Sequence[str]) -> list[Entr
         meant = [one for one in found if key in one.names]
         if len({one.of for one in meant}) > 1:
             raise UsageError(
-                f"view {view}: {key} is parked for several tables",
+                f"{whose}: {key} is parked for several tables",
                 f"write TOPIC:KEY, as {min(one.name for one in meant)}",
             )
         taken += [one for one in meant if one not in taken]

@@ -217,6 +217,7 @@ def configured(tmp_path: Path, **alerts: object) -> None:
 
 
 URL = "https://alarms.example.org/token"
+ROWS = {"table": "public.orders", "when": "after.total > 1", "webhook": URL}
 
 
 @pytest.mark.parametrize(
@@ -234,6 +235,12 @@ URL = "https://alarms.example.org/token"
         ({"webhook": URL, "secret_file": "short"}, "is no secret: write whsec_ and at least 24"),
         ({"webhook": URL, "secret_file": "open"}, "every account of this machine can read it"),
         ({"lag_s": 0}, "alerts.lag_s"),
+        ({"rows": {"big": ROWS}}, "alerts.rows.big.webhook: its messages are signed: set secret_f"),
+        ({"rows": {"big": {**ROWS, "secret_file": "none"}}}, "alerts.rows.big.secret_file: "),
+        ({"rows": {"big": {**ROWS, "when": ""}}}, "alerts.rows.big.when: is empty"),
+        ({"rows": {"big": {**ROWS, "webhok": ""}}}, "rows.big.webhok: unknown setting: did you me"),
+        ({"rows": {"big": {**ROWS, "give_up_after": ""}}}, "give_up_after: is 0"),
+        ({"rows": {"big": {**ROWS, "webhook": "token"}}}, "alerts.rows.big.webhook: is no http"),
     ],
 )
 def test_settings_that_cannot_work_are_refused(
@@ -248,3 +255,5 @@ def test_settings_that_cannot_work_are_refused(
     assert "c2hvcnQ" not in str(refused.value)
     assert "token" not in str(refused.value)
     configured(tmp_path, webhook=URL, secret_file=secret.name)
+    configured(tmp_path, rows={"big": {**ROWS, "secret_file": secret.name}})
+    configured(tmp_path, secret_file=secret.name, rows={"big": ROWS})

@@ -94,6 +94,9 @@ def whole() -> Iterable[Sample]:
     yield Sample(forecast_catalog.VIEW_VERIFIED_LSN, ("shop", "w"), 1 << 24)
     yield Sample(forecast_catalog.VIEW_DIFFERENCES, ("shop", "w"), 0)
     yield Sample(serve_catalog.STREAMS_CUT, ("shop", "slow"), 1)
+    for metric in vars(serve_catalog).values():
+        if isinstance(metric, Metric) and metric.labels == ("source", "alert"):
+            yield Sample(metric, ("shop", "big"), 1)
     for metric in (serve_catalog.STREAMS, serve_catalog.STREAMS_REFUSED, serve_catalog.EVENTS):
         yield Sample(metric, ("shop",), 2)
 

@@ -10,9 +10,16 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner, Result
 
+from headwater.alerts.letters import Letter
 from headwater.cli.app import app
 from headwater.cli.common import confirmation
-from headwater.cli.dead_letters import capture, command, database_views, topic_views
+from headwater.cli.dead_letters import (
+    capture,
+    command,
+    database_views,
+    row_alerts,
+    topic_views,
+)
 from headwater.cli.dead_letters.entry import Entry, Settled
 from tests.unit.headwater.cli.test_dead_letters_display import LARGE, OF_DATABASE, OF_VIEW, POSITION
 
@@ -154,3 +161,28 @@ def test_where_nothing_waits_nothing_is_done(shop: Shop, monkeypatch: pytest.Mon
     said = json.loads(shop.run("discard", "v", "--all", "--yes", "--json").stdout)
     assert said == {"view": "v", "events": 0, "keys": 0, "left": []}
     assert shop.settled == []
+
+
+def test_messages_of_an_alert_are_listed_shown_and_settled_by_its_name(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    letters = [
+        Letter("big", f"msg_{at}", '{"id":7}', f"shop.public.t-0-{at}", "answered 410", b'{"a":1}')
+        for at in (1, 2)
+    ]
+    monkeypatch.setattr(row_alerts, "_open", lambda *_: letters)
+    monkeypatch.setattr(row_alerts, "settle", shop._settle)
+    listed = json.loads(shop.run("list", "alerts.big", "--json").stdout)
+    assert [(one["id"], one["view"], one["offset"]) for one in listed] == [
+        ("msg_1", "alerts.big", 1), ("msg_2", "alerts.big", 2),
+    ]  # fmt: skip
+    shown = json.loads(shop.run("show", "msg_2", "--json").stdout)
+    assert (shown["cause"], shown["value"]) == ("answered 410", {"a": 1})
+    shop.run("show", "msg_9", code=1)
+    assert "1 event of 1 key delivered" in shop.run("retry", "alerts.big", "--key", "id=7").stdout
+    shop.run("discard", "alerts.big", "--all", "--yes")
+    (retry, discard) = shop.settled
+    assert (retry[0], retry[1], [one.id for one in retry[2]]) == (
+        "retry", "alerts.big", ["msg_1", "msg_2"]
+    )  # fmt: skip
+    assert discard == ("discard", "alerts.big", None)

@@ -32,7 +32,9 @@ TOPICS = (
 class Kafka:
     """A broker that has some topics and groups."""
 
-    groups = frozenset({"headwater.built", "headwater.other", "headwater.third"})
+    groups = frozenset(
+        {"headwater.built", "headwater.other", "headwater.third", "headwater.shop.__alerts.big"}
+    )
 
     def topics(self, prefix: str) -> list[str]:
         return [topic for topic in TOPICS if topic.startswith(prefix)]
@@ -60,12 +62,12 @@ def test_without_a_mark_the_database_has_to_know_the_source() -> None:
 def test_only_views_that_were_built_lose_their_topics_and_groups() -> None:
     views = ({"built"}, {"other", "third", "none"})
     kafka = cast(Broker, Kafka())
-    found = found_in_kafka(kafka, "shop", PRODUCTION, {"shop.public.item"}, views)
+    found = found_in_kafka(kafka, "shop", PRODUCTION, {"shop.public.item"}, views, ["big", "new"])
     assert found.topics == (
         "built.dlq", "shop.__schemas", "shop.message", "shop.outbox.mails", "shop.public.item",
         "shop.public.left", "shop.__progress",
     )  # fmt: skip
-    assert found.groups == ("headwater.built",)
+    assert found.groups == ("headwater.built", "headwater.shop.__alerts.big")
     assert found.foreign == ("shop.x",)
     assert found.unbuilt_topics == ("other.dlq",)
     assert found.unbuilt_groups == ("headwater.other", "headwater.third")

@@ -1,0 +1,181 @@
+"""What an alert says of a change: whether it is meant, and the message. Pure.
+
+A condition is decided by the version of the table that the event was written with, so that DDL
+between an event and its reading changes nothing.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from typing import Any, Final, NamedTuple
+
+import orjson
+
+from cdc.config import RowAlert
+from cdc.lsn import format_lsn
+from cdc.protocol.relation import Column, Relation, TypeInfo
+from cdc.protocol.treatment import Treatment
+from headwater.api.changes.event_position import Event, ForeignRecordError, event_of
+from headwater.conditions.condition import Condition, ConditionError, UndecidedError
+from headwater.conditions.decide import Image, images_of, meets
+from headwater.conditions.fit import fitted_to_changes
+from headwater.conditions.parse import parse_condition
+
+ALL: Final = "*"
+_DONE: Final = {"c": "inserted", "u": "updated", "d": "deleted"}
+Versions = Callable[[str], Relation]
+"""A table version by its ``schema_id``."""
+
+
+class Message(NamedTuple):
+    """``refused`` says why nobody can tell whether the change is meant."""
+
+    id: str
+    body: bytes
+    refused: str = ""
+
+
+class Rule:
+    """One alert of a source. Raises ``ConditionError`` for a condition that does not parse."""
+
+    def __init__(self, source: str, name: str, alert: RowAlert, versions: Versions) -> None:
+        self._source, self._name, self._columns = source, name, alert.columns
+        self._condition, self._table = parse_condition(alert.when), alert.table
+        self._versions = versions
+        self._known: dict[str, tuple[Relation, Condition | str]] = {}
+
+    def refuse_misfit(self, relation: Relation) -> None:
+        """Raise ``ConditionError`` where condition or columns do not fit the table."""
+        fitted_to_changes(self._condition, relation)
+        known = [column.name for column in relation.columns]
+        for name in self._columns:
+            if name != ALL and name not in known:
+                raise ConditionError(
+                    f"columns: {relation.name} has no column {name}", f"known: {', '.join(known)}"
+                )
+        if not relation.key and not self._columns:
+            raise ConditionError(
+                f"columns: {relation.name} has no key, and a message would say nothing of the row",
+                'name some, or ["*"]',
+            )
+
+    def message(self, place: str, key: bytes | None, value: bytes) -> Message | None:
+        """Of the record at ``place``, ``topic-partition-offset``; None for one that is not meant.
+        Raises what ``versions`` raises."""
+        try:
+            event = event_of(value)
+        except ForeignRecordError as error:
+            return Message(self._id(place), self._unread(place), str(error))
+        of = f"{event.source.get('schema')}.{event.source.get('table')}"
+        if event.op not in _DONE or of != self._table:  # a topic may have several tables
+            return None
+        relation, condition = self._version(str(event.source.get("schema_id")))
+        refused = ""
+        if isinstance(condition, str):
+            refused = condition
+        else:
+            try:
+                if meets(condition, _images(event, relation), event.op) is not True:
+                    return None
+            except UndecidedError as error:
+                refused = str(error)
+        return Message(self._id(event.position.hex()), self._body(event, relation, key), refused)
+
+    def _version(self, schema_id: str) -> tuple[Relation, Condition | str]:
+        if schema_id not in self._known:
+            relation = self._versions(schema_id)
+            try:
+                found: Condition | str = fitted_to_changes(self._condition, relation)
+            except ConditionError as error:
+                found = str(error)
+            self._known[schema_id] = relation, found
+        return self._known[schema_id]
+
+    def _id(self, position: str) -> str:
+        """The same whenever this change is sent by this alert."""
+        named = json.dumps([self._source, self._name, position])
+        return f"msg_{hashlib.sha256(named.encode()).hexdigest()[:32]}"
+
+    def _body(self, event: Event, relation: Relation, key: bytes | None) -> bytes:
+        chosen = self._chosen(relation)
+        source = event.source
+        unchanged = [name for name in event.unchanged if name in chosen]
+        images = {
+            name: _part(image, chosen, unchanged if name == "after" else ())
+            for name, image in (("before", event.before), ("after", event.after))
+        }
+        at_s = int(source.get("ts_ms", 0)) / 1000
+        return orjson.dumps(
+            {
+                "type": f"headwater.row.{_DONE[event.op]}",
+                "timestamp": _iso(at_s),
+                "data": {
+                    "alert": self._name,
+                    "source": self._source,
+                    "table": relation.name,
+                    "op": event.op,
+                    "key": None if key is None else orjson.loads(key),
+                    **(images if chosen else {}),
+                    **({"unchanged": unchanged} if unchanged else {}),
+                    "lsn": format_lsn(event.position.commit_lsn),
+                    "commit_lsn": event.position.commit_lsn,
+                    "ordinal": event.position.ordinal,
+                },
+            }
+        )
+
+    def _chosen(self, relation: Relation) -> frozenset[str]:
+        if ALL in self._columns:
+            return frozenset(column.name for column in relation.columns)
+        return frozenset(self._columns)
+
+    def _unread(self, place: str) -> bytes:
+        data = {"alert": self._name, "source": self._source, "record": place}
+        return orjson.dumps({"type": "headwater.row.unread", "data": data})
+
+
+def _images(event: Event, relation: Relation) -> Mapping[str, Image]:
+    before, after = Image(event.before), Image(event.after, event.unchanged)
+    if event.op == "u" and event.before is None:
+        if relation.replica_identity == "f" or event.after is None:
+            before = Image(None, unknown="the event has no old row")
+        else:  # a changed key is a delete and an insert
+            before = Image({name: event.after[name] for name in relation.key})
+    return images_of(before, after)
+
+
+def _part(
+    row: Mapping[str, Any] | None, chosen: frozenset[str], unchanged: Any
+) -> dict[str, Any] | None:
+    if row is None:
+        return None
+    return {name: row[name] for name in row if name in chosen and name not in unchanged}
+
+
+def _iso(at_s: float) -> str:
+    text = datetime.fromtimestamp(at_s, UTC).isoformat(timespec="milliseconds")
+    return text.replace("+00:00", "Z")
+
+
+def relation_of(version: Mapping[str, Any]) -> Relation:
+    """A table version as ``<source>.__schemas`` describes it."""
+    columns = tuple(
+        Column(
+            one["name"],
+            TypeInfo(one["oid"], one["type_schema"], one["type"], one["kind"], one["base"]),
+            one["typmod"],
+            one["key"],
+            one["nullable"],
+            one["attnum"],
+            one.get("collation", ""),
+            Treatment("mask", "") if one.get("treatment") else None,
+        )
+        for one in version["columns"]
+    )
+    return Relation(
+        version["table_oid"], version["schema"], version["table"], version["replica_identity"],
+        columns, tuple(version["key"]),
+    )  # fmt: skip

@@ -1,0 +1,189 @@
+"""The alerts on rows of `headwater serve`: each a thread that begins, goes on, and says why not."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from functools import partial
+from typing import Final, TypeVar
+
+import orjson
+import structlog
+
+from cdc.alarms.sender import Sender
+from cdc.config import Config, RowAlert
+from cdc.errors import HeadwaterError, RetryableError, UsageError
+from cdc.kafka.broker import Broker
+from cdc.kafka.broker.logs import read_compacted
+from cdc.kafka.group_reader import GroupReader
+from cdc.log_events import LogEvent
+from cdc.metrics import serve_catalog as catalog
+from cdc.metrics.exposition import Sample
+from cdc.protocol.relation import Relation
+from cdc.topics import row_alert_group, schemas_topic
+from headwater.alerts.delivery import Counts, Delivering, Settings
+from headwater.alerts.letters import LetterBox
+from headwater.alerts.rule import Rule, relation_of
+from headwater.api.tables import CapturedTable
+from headwater.conditions.condition import ConditionError
+
+_PAUSES_S: Final = (1.0, 5.0, 15.0, 60.0)
+_STOP_S: Final = 8.0
+T = TypeVar("T")
+Find = Callable[[str], CapturedTable | None]
+"""A captured table by its name."""
+
+log = structlog.get_logger("serve")
+
+
+class RowAlerts:
+    """All of a configuration. Raises ``UsageError`` for a condition that does not parse, and, where
+    the source answers, for one that does not fit its table."""
+
+    def __init__(self, config: Config, find: Find) -> None:
+        self._source = config.source.name
+        self._alerts = [
+            _Alert(config, name, alert, find) for name, alert in config.alerts.rows.items()
+        ]
+        for one in self._alerts:
+            try:
+                one.table()
+            except RetryableError:
+                return  # each says so itself, and waits
+
+    def start(self) -> None:
+        """Begin to read and to send."""
+        for one in self._alerts:
+            one.start()
+
+    def close(self) -> None:
+        """Each ends what is under way and commits. Waits some seconds."""
+        for one in self._alerts:
+            one.ending.set()
+        for one in self._alerts:
+            one.join()
+
+    def samples(self) -> Iterator[Sample]:
+        """For Prometheus."""
+        for one in self._alerts:
+            labels, counts = (self._source, one.name), one.counts
+            yield Sample(catalog.ROW_ALERT_RUNNING, labels, one.is_running)
+            yield Sample(catalog.ROW_ALERT_SENT, labels, counts.sent)
+            yield Sample(catalog.ROW_ALERT_FAILED, labels, counts.failed)
+            yield Sample(catalog.ROW_ALERT_DEAD_LETTERS, labels, counts.letters)
+            yield Sample(catalog.ROW_ALERT_LAG, labels, counts.lag)
+
+
+def fitting_table(config: Config, name: str, find: Find) -> CapturedTable:
+    """The table of an alert. Raises ``UsageError`` where there is none, or the alert does not fit
+    it, ``RetryableError`` where the source does not answer."""
+    return _Alert(config, name, config.alerts.rows[name], find).table()
+
+
+class _Alert:
+    def __init__(self, config: Config, name: str, alert: RowAlert, find: Find) -> None:
+        self.name, self.counts = name, Counts()
+        self.is_running = False
+        self.ending = threading.Event()
+        self._config, self._alert, self._find = config, alert, find
+        self._sender = Sender(alert.webhook, config.alerts.secret_of(alert))
+        versions = partial(version_of, config)
+        self._rule = _told(name, lambda: Rule(config.source.name, name, alert, versions))
+        self._thread = threading.Thread(target=self._run, name=f"alert {name}", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def join(self) -> None:
+        if self._thread.is_alive():
+            self._thread.join(_STOP_S)
+
+    def table(self) -> CapturedTable:
+        """Raises ``UsageError`` where there is none, or the condition does not fit it."""
+        found = self._find(self._alert.table)
+        if found is None:
+            raise UsageError(
+                f"alerts.rows.{self.name}.table: {self._alert.table} is not captured",
+                "name one of `GET /tables`, as schema.table",
+            )
+        _told(self.name, lambda: self._rule.refuse_misfit(found.relation))
+        return found
+
+    def _run(self) -> None:
+        """The thread."""
+        tried = 0
+        while not self.ending.is_set():
+            try:
+                self._follow()
+                return
+            except RetryableError as error:
+                pause_s = _PAUSES_S[min(tried, len(_PAUSES_S) - 1)]
+                log.warning(LogEvent.ROW_ALERT_WAITS, alert=self.name, error=error.message,
+                            again_in_s=pause_s)  # fmt: skip
+                tried = 0 if self.is_running else tried + 1
+                self.is_running = False
+                self.ending.wait(pause_s)
+            except HeadwaterError as error:
+                log.error(LogEvent.ROW_ALERT_STOPPED, alert=self.name, error=error.message,
+                          hint=error.hint)  # fmt: skip
+                break
+            except Exception as error:  # a bug of one alert ends no other, and is not silent
+                log.error(LogEvent.ROW_ALERT_STOPPED, alert=self.name, error=repr(error))
+                break
+        self.is_running = False
+
+    def _follow(self) -> None:
+        """Until told to end."""
+        kafka, topic = self._config.kafka, self.table().topic
+        group = row_alert_group(self._config.source.name, self.name)
+        with Broker(kafka.bootstrap_servers, kafka) as broker:
+            if begin_at_end(broker, group, topic):
+                log.info(LogEvent.ROW_ALERT_BEGINS, alert=self.name, topic=topic)
+        alert = self._alert
+        settings = Settings(
+            self.name, topic, alert.at_once, alert.give_up_after, self._sender.send,
+            self._rule.message,
+        )  # fmt: skip
+        with closing(LetterBox(self._config)) as letters:
+            delivering = Delivering(settings, letters, self.counts)
+            reader = GroupReader(kafka.bootstrap_servers, group, topic, delivering.revoked, kafka)
+            with delivering.reading(reader):
+                self.is_running = True
+                while not self.ending.is_set():
+                    delivering.turn()
+
+
+def begin_at_end(broker: Broker, group: str, topic: str) -> bool:
+    """Have a group that was never seen begin where the topic ends now, and say whether it was."""
+    if broker.committed(group, [topic]).get(topic):
+        return False
+    ends = broker.end_offsets([topic])
+    try:
+        broker.commit_group(group, {topic: ends[topic]})
+    except HeadwaterError:
+        if broker.committed(group, [topic]).get(topic):
+            return False  # another server was faster, and is a member by now
+        raise
+    return True
+
+
+def version_of(config: Config, schema_id: str) -> Relation:
+    """A table version that capture has described. Raises ``RetryableError`` where it has not."""
+    kafka, topic = config.kafka, schemas_topic(config.source.name)
+    with Broker(kafka.bootstrap_servers, kafka) as broker:
+        for value in read_compacted(broker, topic).values():
+            version = orjson.loads(value)
+            if version["schema_id"] == schema_id:
+                return relation_of(version)
+    raise RetryableError(
+        f"{topic} does not describe table version {schema_id} yet", "wait: capture writes it first"
+    )
+
+
+def _told(name: str, call: Callable[[], T]) -> T:
+    """Say of which alert a fault is."""
+    try:
+        return call()
+    except ConditionError as error:
+        raise UsageError(f"alerts.rows.{name}: {error}", error.hint) from None

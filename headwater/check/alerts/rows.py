@@ -1,0 +1,42 @@
+"""Checks of alerts on rows: conditions, tables and columns, as `headwater serve` takes them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from urllib.parse import urlsplit
+
+from cdc.errors import HeadwaterError
+from headwater.alerts.rule import ALL
+from headwater.alerts.service import fitting_table
+from headwater.api.changes.event_position import refuse_unread
+from headwater.api.tables import Tables
+from headwater.check.finding import Finding
+from headwater.check.source import Source
+
+
+def row_alerts(source: Source) -> Iterator[Finding]:
+    """One finding for each alert of ``[alerts.rows]``. Before ``headwater init`` no table is
+    captured, and nothing can be said."""
+    config = source.config
+    if not config.alerts.rows or not source.initialised:
+        return
+    tables = Tables(config)
+    for name, alert in config.alerts.rows.items():
+        check = f"alert {name}"
+        try:
+            refuse_unread(config.form)
+            relation = fitting_table(config, name, tables.find).relation
+        except HeadwaterError as error:
+            yield Finding("error", check, error.message, error.hint)
+            continue
+        sent = alert.columns if ALL not in alert.columns else [one.name for one in relation.columns]
+        treated = [
+            f"{one.name} as published ({one.treatment.kind})"
+            for one in relation.columns
+            if one.name in sent and one.treatment is not None
+        ]
+        what = f"the key and {', '.join(alert.columns)}" if alert.columns else "the key alone"
+        message = (
+            f"changes of {relation.name} go to {urlsplit(alert.webhook).hostname}, with {what}"
+        )
+        yield Finding("ok", check, "; ".join([message, *treated]))
