@@ -171,11 +171,16 @@ class Views:
         except NotReachedError as error:
             if not error.lacking:
                 raise
-            found = self.standings(error.lacking)
-            message = "; ".join(said(one, goal) for one in found)
-            raise NotReachedError(message, way_out(found), error.lacking) from None
-        for view, of_view in topics.items():
-            _check_captured(view, of_view, ends)
+            found = [
+                one
+                for one in self.standings(error.lacking)
+                if one.below is None or one.below < goal  # else only what came later is lacking
+            ]
+            if found:
+                raise _late(found, goal, error.lacking) from None
+        else:
+            for view, of_view in topics.items():
+                _check_captured(view, of_view, ends)
         parked = {view: count for view in topics if (count := self.parked(view))}
         seconds = time.monotonic() - began
         return Reached(goal, seconds, parked, dict.fromkeys(topics, seconds) | each)
@@ -251,6 +256,13 @@ class Views:
         if self._conn is not None:
             self._conn.close()
             self._conn = None
+
+
+def _late(found: Sequence[Standing], goal: int, lacking: Lacking) -> NotReachedError:
+    message = "; ".join(said(one, goal) for one in found)
+    names = {one.view for one in found}
+    left = {view: behind for view, behind in lacking.items() if view in names}
+    return NotReachedError(message, way_out(found), left)
 
 
 def _check_captured(view: str, topics: Sequence[str], ends: Offsets) -> None:

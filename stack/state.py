@@ -16,6 +16,8 @@ from stack.process import Process
 
 _FILE = "state.json"
 _LOCK = "lock"
+_OF_STATE_DATABASE = "place.json"
+"""Where apply's state database says how it is reached: beside a lock of its own."""
 _VERSION = 1
 
 
@@ -36,8 +38,9 @@ State = dict[str, ServerState]
 
 
 def is_home(files: Sequence[str]) -> bool:
-    """Whether a folder that holds these files is a home of servers."""
-    return _LOCK in files  # there before anything is started
+    """Whether a folder that holds these files is a home of servers, which its lock makes it before
+    anything is started."""
+    return _LOCK in files and _OF_STATE_DATABASE not in files
 
 
 def was_started(home: Path) -> bool:

@@ -9,7 +9,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
 from itertools import groupby
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeVar
 
 from cdc.lag.states import State
 from headwater.console import words
@@ -29,6 +29,7 @@ _SHARES: Final = {
     State.STALLED: 0.85, State.BLOCKED: 1.0, State.SOURCE_UNKNOWN: 0.4, State.NO_DATA: 0.4,
 }  # fmt: skip
 Value = float | str | None
+_T = TypeVar("_T")
 
 
 class Box(NamedTuple):
@@ -86,8 +87,9 @@ def line_chart(
     ]
     ticks = tuple((round(y(top * i / 2), 1), str(shown(top * i / 2))) for i in range(3))
     return Chart(
-        title, _said(at_s, numbers, shown), HEIGHT, tuple(traces), tuple(areas), tuple(gaps),
-        ticks, span.ticks(), _rows(at_s, [None if v is None else str(shown(v)) for v in numbers]),
+        title, _said(at_s, numbers, shown, is_time), HEIGHT,
+        tuple(traces), tuple(areas), tuple(gaps), ticks, span.ticks(),
+        _rows(at_s, [None if v is None else str(shown(v)) for v in numbers]),
     )  # fmt: skip
 
 
@@ -107,10 +109,10 @@ def state_strip(title: str, at_s: Sequence[float], values: Sequence[Value]) -> C
             boxes.append(Box(x, low - height, width, height, words.tone(state), said))
         begun = last + 1
     worst = min((State(str(one)) for one in values if one), key=words.rank, default=None)
-    now = next((str(one) for one in reversed(values) if one), "no data")
-    said = (
-        f"Now {now}. The worst of this time: {worst.value}." if worst else "Nothing was measured."
-    )
+    said = "Nothing was measured."
+    if worst is not None:
+        newest, at = next((one, at) for one, at in _backwards(at_s, values) if one)
+        said = f"{span.point(at)}: at worst {newest}. The worst of all: {worst.value}."
     ticks = ((_TOP + 4.0, "worse"), (low + 0.0, "well"))
     texts = [str(one) if one else None for one in values]
     return Chart(
@@ -170,6 +172,12 @@ class _Span:
     def width(self, first_s: float, last_s: float) -> float:
         return round(self.x(last_s) - self.x(first_s) + self.step, 1)
 
+    def point(self, at_s: float) -> str:
+        """The time that the point of this moment stands for."""
+        clocks = _clock(at_s), _clock(at_s + self._step_s)
+        first, last = clocks if self._step_s < 60 else (one[:5] for one in clocks)
+        return f"{first} to {last} UTC"
+
     def ticks(self) -> tuple[tuple[float, str], ...]:
         moments = (self._first + self._length_s * i / _TICKS for i in range(_TICKS))
         return tuple((self.x(at_s), _clock(at_s)[:5]) for at_s in moments)
@@ -200,13 +208,24 @@ def _top(most: float, is_time: bool) -> float:
 
 
 def _said(
-    at_s: Sequence[float], numbers: Sequence[float | None], shown: Callable[[float], object]
+    at_s: Sequence[float],
+    numbers: Sequence[float | None],
+    shown: Callable[[float], object],
+    is_time: bool,
 ) -> str:
-    known = [(value, at) for at, value in zip(at_s, numbers, strict=True) if value is not None]
+    """A point stands for a time: of lags for the greatest one, of rates for their mean."""
+    known = [(value, at) for value, at in _backwards(at_s, numbers) if value is not None]
     if not known:
         return "Nothing was measured."
-    most, at = max(known)
-    return f"Last {shown(known[-1][0])}. Greatest {shown(most)}, at {_clock(at)[:5]} UTC."
+    (newest, at), (most, then) = known[0], max(known)
+    how = "at most" if is_time else "on average"
+    newest_point = f"{_Span(at_s).point(at)}: {how} {shown(newest)}"
+    return f"{newest_point}. Greatest {shown(most)}, at {_clock(then)[:5]} UTC."
+
+
+def _backwards(at_s: Sequence[float], values: Sequence[_T]) -> Iterator[tuple[_T, float]]:
+    """The newest first."""
+    return zip(reversed(values), reversed(at_s), strict=True)
 
 
 def _rows(at_s: Sequence[float], texts: Sequence[str | None]) -> tuple[tuple[str, str], ...]:

@@ -9,6 +9,7 @@ import pytest
 from cdc.errors import StackError, UsageError
 from headwater.cli.status import never_started
 from stack import servers, state
+from stack.leftovers import homes_below
 from stack.process import Process
 from stack.state import ServerState
 
@@ -45,6 +46,16 @@ def test_in_another_folder_it_says_where_it_looked_and_where_homes_are(
         assert said.endswith(f": try headwater down --home {tmp_path / 'shop' / home}")
     monkeypatch.chdir(tmp_path / "shop")
     assert never_started(home, "down") == ""
+
+
+def test_a_state_database_is_no_home_of_servers(tmp_path: Path) -> None:
+    """Its lock is held by apply, which an old folder may still have: nobody waits for it."""
+    database, home = tmp_path / "state" / "_database", tmp_path / "stack"
+    database.mkdir(parents=True)
+    for name in ("lock", "place.json"):
+        (database / name).touch()
+    with state.locked(home):
+        assert list(homes_below(tmp_path)) == [home]
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "{}", '{"version": 1, "servers": [{}]}'])

@@ -10,13 +10,14 @@ import pytest
 
 import headwater
 from cdc.errors import RetryableError, SinkError, UsageError
+from headwater import view_client
 from headwater.cli.wait import line
 from headwater.lag.wait_document import document, lacking
 from headwater.view_client import Reached, current_lsn, parsed
 from jobs.generations.last_error import forget, noted
 from jobs.generations.view_locks import turn
 from verification.late_view_errors import Standing, idle, is_applied, refuse_stopped, said, way_out
-from verification.view_positions import Behind, Lacking, StoppedError
+from verification.view_positions import Behind, Lacking, NotReachedError, StoppedError
 
 
 def test_what_a_view_lacks_is_told_in_one_line() -> None:
@@ -111,6 +112,31 @@ def test_what_is_reached_is_shown() -> None:
     }
     assert lacking("a", None, True) == {"view": "a", "reached": True}
     assert lacking("a", Standing("a", 0x10, 3, 1, None), True)["lsn"] == "0/10"
+
+
+def test_a_view_that_lacks_only_what_came_later_is_reached(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Capture tells of its position from time to time: it may be behind what is waited for."""
+    (tmp_path / "headwater.toml").write_text(
+        '[source]\nname = "s"\ndsn = "postgresql://127.0.0.1/s"\ntables = ["public.t"]\n'
+        '[kafka]\nbootstrap_servers = "127.0.0.1:9"\n'
+        '[stores.cache]\nkind = "redis"\nurl = "redis://127.0.0.1:9/0"\n'
+        '[views.v]\nstore = "cache"\nkey = ["id"]\nsql = "select id from t"\n'
+    )
+    behind = {"v": [Behind("s.public.t", 0, 3, 5)]}
+
+    def over(*_: object) -> None:
+        raise NotReachedError("the time is over", "", behind)
+
+    monkeypatch.setattr(view_client, "wait_until_applied", over)
+    with view_client.Views(tmp_path / "headwater.toml") as views:
+        monkeypatch.setattr(views, "_met", True)
+        monkeypatch.setattr(views, "parked", lambda _: 0)
+        monkeypatch.setattr(views, "standings", lambda _: [Standing("v", 0x20, 2, 0, True)])
+        assert views.wait("v", lsn=0x20).lsn == 0x20
+        with pytest.raises(NotReachedError, match="view v holds what was committed below 0/20"):
+            views.wait("v", lsn=0x21)
 
 
 class Plain:

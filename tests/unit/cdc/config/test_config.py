@@ -154,7 +154,7 @@ def test_a_store_that_a_generation_is_still_in_is_named(tmp_path: Path) -> None:
     path.write_text(GOOD, encoding="utf-8")
     config = load_config(path, ENVIRONMENT)
     assert config.store("search") == config.stores["search"]
-    with pytest.raises(ConfigError, match=r"has no 'old', .* Put \[stores\.old\] back until"):
+    with pytest.raises(ConfigError, match=r"has no 'old', .* If \[stores\.old\] is new, restart"):
         config.store("old")
 
 
