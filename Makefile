@@ -30,7 +30,7 @@ help:
 	@echo "make alarms      write rules, inhibitions and docs/alarms.md from the catalog of alarms"
 	@echo "make clean       stop the servers, delete the environment and what the above wrote"
 
-$(READY): requirements.lock pyproject.toml jobs/spark/jars.lock stack/bootstrap.sh
+$(READY): requirements.lock pyproject.toml jobs/spark/jars.lock stack/bootstrap.sh stack/pip_progress.sh
 	@stack/bootstrap.sh $(VENV)
 	@touch $@
 

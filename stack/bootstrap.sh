@@ -55,8 +55,10 @@ install_java() {
 }
 
 serves "$venv/bin/python" && "$venv/bin/python" -m pip --version >/dev/null 2>&1 || make_venv
-echo "installing the pinned packages"
-"$venv/bin/python" -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
+packages=$(grep -c '^[a-zA-Z0-9].*==' requirements.lock)
+echo "installing $packages pinned packages into $venv: more than 2 GB, some minutes the first time"
+"$venv/bin/python" -m pip install --progress-bar off --disable-pip-version-check --require-hashes -r requirements.lock |
+    stack/pip_progress.sh "$packages" "$venv"
 "$venv/bin/python" -m pip install --quiet --disable-pip-version-check --no-deps -e .
 if ! "$venv/bin/python" -m jobs.spark.java >/dev/null 2>&1; then
     install_java || true
