@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from typing import Protocol
 
 from rich.console import Console, Group, RenderableType
@@ -16,7 +17,10 @@ from rich.text import Text
 from demo.status import Board, Stage
 
 EVENTS_SHOWN = 10
-_PLAIN_EVERY_S = 5.0
+_NEWS_EVERY_S = 5.0
+"""Off a terminal: what is being done, if it has changed, is told this often at most."""
+_PLAIN_EVERY_S = 30.0
+"""The same with the counters, changed or not."""
 _MARKS = {"waiting": ("·", "dim"), "done": ("✓", "green"), "failed": ("✗", "red")}
 
 
@@ -60,14 +64,19 @@ class TerminalDisplay:
 
 
 class PlainDisplay:
-    """A line when a stage starts or ends and when something happens, counters now and then."""
+    """A line when a stage starts or ends, when something happens and when something else is done;
+    besides what is awaited, and counters, every half minute."""
 
-    def __init__(self, console: Console, board: Board) -> None:
+    def __init__(
+        self, console: Console, board: Board, now: Callable[[], float] = time.monotonic
+    ) -> None:
         self._console = console
         self._board = board
         self._states: dict[str, str] = {}
         self._told = 0
-        self._counted = time.monotonic()
+        self._now = now
+        self._line_at = now()
+        self._doing: list[str] = []
 
     def start(self) -> None:
         self.refresh()
@@ -79,9 +88,12 @@ class PlainDisplay:
         for stage in self._board.stages:
             if stage.state != self._states.get(stage.title, "waiting"):
                 self._line(_plain_stage(stage))
+                self._line_at, self._doing = self._now(), doing(self._board)
             self._states[stage.title] = stage.state
-        if time.monotonic() - self._counted >= _PLAIN_EVERY_S:
-            self._counted = time.monotonic()
+        waited_s, now_doing = self._now() - self._line_at, doing(self._board)
+        is_new = now_doing != self._doing and waited_s >= _NEWS_EVERY_S
+        if is_new or waited_s >= _PLAIN_EVERY_S:
+            self._line_at, self._doing = self._now(), now_doing
             self._line(f"  {clock(self._board.seconds)} {progress(self._board)}")
 
     def stop(self) -> None:
@@ -115,16 +127,26 @@ def counters(board: Board) -> str:
         parts.append(f"{board.transactions:,} of {board.planned:,} transactions")
     if board.events is not None:
         parts.append(f"{board.events:,} events in Kafka")
-    behind = [f"{view.name} {view.behind:,}" for view in board.views if view.behind is not None]
-    if behind:
-        parts.append(f"records behind: {', '.join(behind)}")
+    left = [f"{view.name} {view.behind:,}" for view in board.views if view.behind]
+    if left:
+        parts.append(f"records in Kafka left to read: {', '.join(left)}")
     return " · ".join(parts) or "working"
 
 
+def doing(board: Board) -> list[str]:
+    """What the stage at work does now, and what it waits for; figures change too often to tell."""
+    running = (stage for stage in board.stages if stage.state == "running")
+    return [one for stage in running for one in _doing(stage)]
+
+
+def _doing(stage: Stage) -> list[str]:
+    awaits = f"waiting for {stage.awaits}" if stage.awaits and stage.state == "running" else ""
+    return [one for one in (stage.note, awaits) if one]
+
+
 def progress(board: Board) -> str:
-    """What the stage at work does now, and the counters."""
-    notes = [stage.note for stage in board.stages if stage.state == "running" and stage.note]
-    return " · ".join([*notes, counters(board)])
+    """The same, and the counters."""
+    return " · ".join([*doing(board), counters(board)])
 
 
 def clock(seconds: float) -> str:
@@ -146,7 +168,8 @@ def _stages(board: Board, spinner: Spinner) -> Table:
             mark = Text(sign, style=style)
         shown = "" if stage.state == "waiting" else f"{stage.elapsed():.1f} s"
         title = Text(stage.title, style="" if stage.state == "done" else style)
-        grid.add_row(mark, title, Text(stage.note, style="dim"), Text(shown, style="dim"))
+        note = Text(" · ".join(_doing(stage)), style="dim")
+        grid.add_row(mark, title, note, Text(shown, style="dim"))
     return grid
 
 
@@ -163,7 +186,7 @@ def _numbers(board: Board) -> Table:
         rows.append(("events in Kafka", f"{board.events:,}"))
     for view in board.views:
         behind = "" if view.behind is None else f"{view.behind:,}"
-        rows.append((f"{view.name}, records behind", behind))
+        rows.append((f"{view.name}, records left", behind))
     for name, value in rows:
         grid.add_row("", Text(name, style="dim"), value)
     return grid

@@ -45,6 +45,10 @@ class Kill:
     def open(self) -> bool:
         return self.state != "over"
 
+    @property
+    def restarted(self) -> bool:
+        return self.state in ("recovering", "over")
+
     def step(self, around: Surroundings) -> None:
         """Do what is due."""
         if self.state == "pending" and self._when():

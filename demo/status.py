@@ -13,10 +13,12 @@ State = Literal["waiting", "running", "done", "failed"]
 
 @dataclass(slots=True)
 class Stage:
-    """One step of the story. ``note`` is what it is doing, or what came of it."""
+    """One step of the story. ``note`` is what it is doing, or what came of it; ``awaits`` is what
+    it waits for now, "" for nothing in particular."""
 
     title: str
     note: str = ""
+    awaits: str = ""
     state: State = "waiting"
     started: float = 0.0
     seconds: float = 0.0

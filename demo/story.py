@@ -91,7 +91,7 @@ class Story:
             around = Surroundings(watch, lambda: committed_lsn(source), self._board.tell)
             started = time.time()
             kills = self._live(self._traffic, around)
-            self._catch_up(source, watch)
+            self._catch_up(source, kills, around)
             live_time = Live(started, time.time(), [kill.window for kill in kills])
             return self._verify(live_time, watch), self._totals(self._traffic)
 
@@ -142,7 +142,7 @@ class Story:
             self._pipeline.capture.start()
             self._pipeline.job.start()
             self._building = stage
-            self._await_applied(source, watch)
+            self._await_applied(source, watch, stage)
             self._building = None
             stage.note = "Delta table, search index and cache hold the snapshot"
 
@@ -151,7 +151,7 @@ class Story:
         return plan(live[:: max(1, len(live) // flights)], self._script.seed)
 
     def _live(self, traffic: Traffic, around: Surroundings) -> list[Kill]:
-        """The day goes by; capture and the Spark job are killed in it and come back."""
+        """The day goes by; capture and the Spark job are killed in it and started again."""
         kills = self._planned_kills(traffic)
         told: set[str] = set()
         with self._board.stage("traffic") as stage:
@@ -165,7 +165,7 @@ class Story:
                         around.tell(_TOLD[kind].format(bulk=traffic.changed["bulk"]))
                 for kill in kills:
                     kill.step(around)
-                return not traffic.running and not any(kill.open for kill in kills)
+                return not traffic.running and all(kill.restarted for kill in kills)
 
             self._until(over, around.watch, "the day is not over")
             stage.note = f"{traffic.committed:,} transactions, {traffic.rows:,} rows, two kill -9"
@@ -187,9 +187,19 @@ class Story:
             ),
         ]
 
-    def _catch_up(self, source: Connection, watch: Watch) -> None:
+    def _catch_up(self, source: Connection, kills: Sequence[Kill], around: Surroundings) -> None:
+        """What was killed catches up, if it has not yet, and every view."""
         with self._board.stage("catch-up") as stage:
-            self._await_applied(source, watch)
+
+            def over() -> bool:
+                for kill in kills:
+                    kill.step(around)
+                late = [kill.process.name for kill in kills if kill.open]
+                stage.awaits = f"{' and '.join(late)} to catch up" if late else ""
+                return not late
+
+            self._until(over, around.watch, "what was killed has not caught up")
+            self._await_applied(source, around.watch, stage)
             stage.note = "every view has applied all that was committed"
 
     def _verify(self, live: Live, watch: Watch) -> list[ViewReport]:
@@ -198,7 +208,7 @@ class Story:
             stage.note = "every row of every view compared with the source, at one LSN"
             return reports
 
-    def _await_applied(self, source: Connection, watch: Watch) -> None:
+    def _await_applied(self, source: Connection, watch: Watch, stage: Stage) -> None:
         """Wait until every view has applied all that is committed now."""
         lsn = committed_lsn(source)
         goal: Goal | None = None
@@ -206,7 +216,12 @@ class Story:
         def applied() -> bool:
             nonlocal goal
             goal = goal or watch.goal(lsn)
-            return goal is not None and all(watch.reached(goal, view) for view in VIEWS)
+            if goal is None:
+                stage.awaits = "capture to publish what is committed"
+                return False
+            late = [view for view in VIEWS if not watch.reached(goal, view)]
+            stage.awaits = f"{', '.join(late)} to apply what is committed" if late else ""
+            return not late
 
         self._until(applied, watch, "the views have not caught up")
 
