@@ -168,7 +168,7 @@ ALARMS: Final = (
         ),
         2,
         ("HW001", "HW005"),
-        "{source}: no process measures view {view} any more",
+        "{source}: no process reports on view {view}",
         of_view.HEARTBEAT_MISSING,
     ),
     Alarm(

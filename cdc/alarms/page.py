@@ -1,4 +1,5 @@
-"""Alarms for people: ``docs/alarms.md``, and what ``headwater explain`` prints. Pure."""
+"""Alarms for people: ``docs/alarms.md`` in Markdown, and the plain text of ``headwater explain``.
+Pure."""
 
 from __future__ import annotations
 
@@ -30,8 +31,7 @@ def page() -> str:
 
 def section(alarm: Alarm) -> str:
     """An alarm's section of the page."""
-    causes = [f"{code} ({BY_CODE[code].name})" for code in alarm.inhibited_by]
-    silenced = f"\n\nIt is silenced while its cause fires: {', '.join(causes)}." if causes else ""
+    silenced = f"\n\n{said}" if (said := _silenced(alarm)) else ""
     return (
         "\n\n".join(
             (
@@ -41,11 +41,33 @@ def section(alarm: Alarm) -> str:
                 f"```promql\n{expression(alarm)}\n```" + silenced,
                 f"**Likely causes**\n\n{_list('-', alarm.guide.causes)}",
                 f"**Look at**\n\n{_list('-', alarm.guide.look)}",
-                f"**Recover**\n\n{_list('1.', alarm.guide.recover)}",
+                f"**Recover**\n\n{_numbered(alarm.guide.recover)}",
             )
         )
         + "\n"
     )
+
+
+def text(alarm: Alarm) -> str:
+    """An alarm for a terminal."""
+    guide, silenced = alarm.guide, _silenced(alarm)
+    parts = [
+        f"{alarm.code} {alarm.name}",
+        guide.means,
+        f"Fires ({alarm.severity}) when this has held for {_held(alarm)}:",
+        f"  {expression(alarm)}",
+        *([silenced] if silenced else ()),
+        f"Likely causes\n\n{_list('-', guide.causes)}",
+        f"Look at\n\n{_list('-', guide.look)}",
+        f"Recover\n\n{_numbered(guide.recover)}",
+    ]
+    return "\n\n".join(parts)
+
+
+def _silenced(alarm: Alarm) -> str:
+    """What silences it, in a sentence; "" if nothing does."""
+    causes = [f"{code} ({BY_CODE[code].name})" for code in alarm.inhibited_by]
+    return f"It is silenced while its cause fires: {', '.join(causes)}." if causes else ""
 
 
 def _held(alarm: Alarm) -> str:
@@ -57,6 +79,10 @@ def _held(alarm: Alarm) -> str:
 
 def _anchor(alarm: Alarm) -> str:
     return f"{alarm.code} {alarm.name}".lower().replace(" ", "-")
+
+
+def _numbered(lines: Iterable[str]) -> str:
+    return "\n".join(f"{number}. {line}" for number, line in enumerate(lines, 1))
 
 
 def _list(mark: str, lines: Iterable[str]) -> str:

@@ -47,7 +47,7 @@ def explain(
       headwater explain HW001
       headwater explain --rules > headwater.rules.yml
     """
-    from cdc.alarms.page import document, section
+    from cdc.alarms.page import document, text
     from cdc.alarms.rules import alertmanager_inhibitions, prometheus_rules
     from headwater.cli.common.output import out, print_json
 
@@ -56,15 +56,15 @@ def explain(
     elif as_json:
         print_json([document(alarm) for alarm in _chosen(code)])
     elif code:
-        out().print(section(_chosen(code)[0]).rstrip(), markup=False, soft_wrap=True)
+        out().print(text(_chosen(code)[0]), markup=False, soft_wrap=True)
     else:
         for alarm in _chosen(None):
             typer.echo(f"{alarm.code}  {alarm.severity:8}  {alarm.name:16}  {told(alarm.summary)}")
 
 
 def told(summary: str) -> str:
-    """A summary of no source in particular."""
-    return summary.replace("{source}: ", "").replace(" {view}", "").replace(" {snapshot}", "")
+    """A summary of no source in particular: ``view VIEW has ...``."""
+    return summary.replace("{source}: ", "").format(view="VIEW", snapshot="SNAPSHOT")
 
 
 def _chosen(code: str | None) -> list[Alarm]:
@@ -87,6 +87,6 @@ def _chosen(code: str | None) -> list[Alarm]:
         raise UsageError(
             f"no alarm {code!r}",
             f"run `headwater explain`: it lists {ALARMS[0].code} to {ALARMS[-1].code}"
-            + f"; near is {' or '.join(meant)}" * bool(meant),
+            + f". Did you mean {' or '.join(meant)}?" * bool(meant),
         )
     return [found]

@@ -22,8 +22,22 @@ def said(*arguments: str) -> str:
 @pytest.mark.parametrize("named", ["HW005", "hw5", "SlotLost", "HeadwaterSlotLost"])
 def test_an_alarm_is_explained_by_its_code_or_its_name(named: str) -> None:
     text = said(named)
-    assert text.startswith("## HW005 SlotLost")
+    assert text.startswith("HW005 SlotLost\n")
     assert "headwater init --again" in text
+
+
+def test_a_terminal_gets_no_markdown_and_steps_are_counted() -> None:
+    text = said("HW010")
+    assert not any(mark in text for mark in ("##", "**", "```"))
+    assert "\nRecover\n\n1. Mend the cause" in text
+    assert "\n2. Run `headwater dead-letters retry VIEW`.\n3. " in text
+
+
+def test_a_summary_of_the_list_names_what_it_is_about() -> None:
+    found = {line.split()[0]: line for line in said().splitlines()}
+    assert found["HW013"].endswith("no process reports on view VIEW")
+    assert "view VIEW was stopped by" in found["HW011"]
+    assert not any("{" in line or "  snapshot  " in line for line in found.values())
 
 
 def test_without_a_code_all_are_listed() -> None:
@@ -40,7 +54,7 @@ def test_an_unknown_code_is_refused_with_those_that_are_near(code: str, near: st
     assert refused.value.exit_code == 2
     assert f"no alarm '{code}'" in str(refused.value)
     assert "`headwater explain`: it lists HW001 to HW016" in refused.value.hint
-    assert ("near is" in refused.value.hint) == bool(near)
+    assert ("Did you mean" in refused.value.hint) == bool(near)
     assert near in refused.value.hint
 
 
