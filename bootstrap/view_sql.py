@@ -22,12 +22,14 @@ from views.table_versions import TableVersion
 class OverSource(NamedTuple):
     """``names`` are what a view calls the source's columns now; ``whole`` is its SQL over given
     relations, None where it is what is written; ``tables`` are those that it reads, as they are
-    now. ``row_key``: the columns of its table that its key is now, if each row is made of one."""
+    now. ``row_key``: the columns of its table that its key is now, if each row is made of one; else
+    ``no_row_key`` says why there are none."""
 
     names: ViewNames
     whole: Callable[[Callable[[str], str]], str] | None = None
     tables: tuple[TableVersion, ...] = ()
     row_key: tuple[str, ...] = ()
+    no_row_key: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,4 +77,7 @@ class ViewSql:
         called = {} if len(tables) != 1 else names.called.get(next(iter(tables)), {})
         row_key = () if plan.single.texts else plan.single.key
         row_key = tuple(called.get(one, one) for one in row_key)
-        return OverSource(names, whole, tuple(tables.values()), row_key)
+        no_row_key = (
+            "its key is a text made of a column" if plan.single.texts else plan.single.reason
+        )
+        return OverSource(names, whole, tuple(tables.values()), row_key, no_row_key)

@@ -182,7 +182,7 @@ def _in_state(
     found = described(config, view, record, known)
     of = found.view
     if not of.row_key or not set(of.row_key) <= key.texts.keys():
-        return None, "", "no row of this view comes from this row alone"
+        return None, "", unchecked(found.no_row_key, key.table)
     own = {name: key.texts[column] for name, column in zip(of.key, of.row_key, strict=True)}
     cause = ""
     if conn is not None and record is not None:
@@ -192,6 +192,14 @@ def _in_state(
     if row is not None and row.position is not None and conn is not None:
         row = row._replace(batch=_batch(batch_at(conn, row.position)))
     return row, cause, unseen
+
+
+def unchecked(reason: str, table: str) -> str:
+    """Why the row of a store is not looked up: which one it is, is not known from the table's key.
+    ``reason`` says what takes rows together, "" where the view only has another key."""
+    if not reason:
+        return f"the view's key is not the key of {table}"
+    return f"the view's row is not made of this row alone: {reason}"
 
 
 def _row(config: Config, found: Described, own: dict[str, str]) -> tuple[Stored | None, str]:

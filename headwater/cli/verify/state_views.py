@@ -45,12 +45,13 @@ class Asked(NamedTuple):
 
 class Described(NamedTuple):
     """A view as the source describes it now, where it is stored, the history that is kept there,
-    and its tables."""
+    its tables, and why none of its rows is one row of a table, "" where each is."""
 
     view: SelectView
     store: str
     history: str
     tables: tuple[TableVersion, ...]
+    no_row_key: str = ""
 
 
 class _Standing(NamedTuple):
@@ -181,7 +182,7 @@ def described(
                 f"run `headwater apply {name}`, then verify: the state database, which is not "
                 "running, knows the present names of columns that were renamed",
             ) from error
-        return Described(view, store, history, over.tables)
+        return Described(view, store, history, over.tables, over.no_row_key)
 
 
 def _log_window(found: Described, broker: Broker, config: Config) -> LogWindow:

@@ -150,7 +150,8 @@ def test_the_way_of_one_row_is_shown_from_its_commit_to_the_stores(shop: Shop) -
     views = {one["view"]: one for one in found["views"]}
     assert {view for view, one in views.items() if one["applied"]} == {*names}
     for view in (ranked, placed):
-        assert views[view]["row_not_checked"] == "no row of this view comes from this row alone"
+        why = views[view]["row_not_checked"]
+        assert why.startswith("the view's row is not made of this row alone: "), why
     assert views[paid]["row"]["present"], views[paid]
     assert parse_lsn(views[paid]["row"]["version_lsn"]) >= parse_lsn(newest["lsn"])
     batch, made = views[paid]["batch"], views[paid]["row"]["batch"]

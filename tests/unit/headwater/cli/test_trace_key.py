@@ -11,7 +11,7 @@ from cdc.errors import UsageError
 from headwater.cli.trace.changes import KeyLog
 from headwater.cli.trace.display import show
 from headwater.cli.trace.row_key import RowKey, given_texts, no_table
-from headwater.cli.trace.way import Way
+from headwater.cli.trace.way import Way, unchecked
 
 
 @pytest.mark.parametrize(
@@ -61,3 +61,10 @@ def test_a_key_without_a_change_is_told_so(start: int, said: str) -> None:
 def test_a_table_that_is_not_there_names_the_one_that_is_meant(label: str, way: str) -> None:
     error = no_table(label, ["public.tickets", "public.customers"])
     assert str(error) == f"the source has no table {label}. {way}"
+
+
+def test_a_row_that_is_not_looked_up_has_its_reason() -> None:
+    assert unchecked("it reads several tables", "public.orders") == (
+        "the view's row is not made of this row alone: it reads several tables"
+    )
+    assert unchecked("", "public.orders") == "the view's key is not the key of public.orders"
