@@ -63,7 +63,7 @@ def publication(source: Source) -> Iterator[Finding]:
     elif source.initialised:
         yield from _unfit(source, name, current, statements, lists)
     elif not _may_change(source, name, source.tables):
-        message = f"role {source.conn.info.user} may not change publication {name}"
+        message = denied(source.conn.info.user, name, exists=current is not None)
         yield Finding("error", CHECK, message, denied_hint(statements), tuple(statements))
     elif current and source.config.source.publication:
         message = f"publication {name} was there, and does not fit source.tables"
@@ -135,6 +135,11 @@ def _unfit(
         message = f"publication {name} differs from what `headwater init` created"
         hint = f"restore it: {'; '.join(statements)}; some changes since then are not captured"
         yield Finding("error", CHECK, message, hint, tuple(statements))
+
+
+def denied(role: str, name: str, *, exists: bool) -> str:
+    """What a role may not do that would have to make the publication fit."""
+    return f"role {role} may not {'change' if exists else 'create'} publication {name}"
 
 
 def _may_change(source: Source, name: str, tables: Sequence[Table]) -> bool:

@@ -205,7 +205,7 @@ def show(outcome: Outcome, console: Console) -> None:
     """The outcome as a table."""
     from rich.table import Table as Grid
 
-    grid = Grid(title="created" if outcome.created else "stands already")
+    grid = Grid(title="set up" if outcome.created else "already set up")
     grid.add_column("what")
     grid.add_column("name", overflow="fold")
     grid.add_column("rows", justify="right")
@@ -214,7 +214,7 @@ def show(outcome: Outcome, console: Console) -> None:
     for topic in outcome.topics:
         grid.add_row("topic", topic, "")
     for table, rows in outcome.rows.items():
-        grid.add_row("table", table, f"{rows:,}")
+        grid.add_row("rows read", table, f"{rows:,}")
     for table, rows in outcome.dead_letters.items():
         grid.add_row("dead letters", table, f"{rows:,}")
     console.print(grid)

@@ -163,13 +163,13 @@ def _as_it_is(config: Config, view: str, timeout: float, limit: int, repair: boo
         broker = stack.enter_context(event_broker(config))
         refuse_foreign_topics(config, broker)
         if is_kept_by_state(config, view):
-            on_step = stack.enter_context(steps(err()))
+            on_step = stack.enter_context(steps(err(), view))
             asked = state_views.Asked(view, timeout, limit, repair)
             return state_views.compared(config, asked, broker, on_step)
         directory = view_directory(config.apply.state, config.source.name, view)
         number = read_generations(directory).live_number
         resolved, versions = resolved_view(config, view, broker)
-        on_step = stack.enter_context(steps(err()))
+        on_step = stack.enter_context(steps(err(), view))
 
         @cache
         def session() -> Any:  # so is Spark

@@ -17,8 +17,10 @@ _LONG_S = 2.0
 class Steps:
     """Tells what is awaited once that lasts, and again while it does."""
 
-    def __init__(self, console: Console, clock: Callable[[], float] = time.monotonic) -> None:
-        self._console, self._clock = console, clock
+    def __init__(
+        self, console: Console, view: str, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._console, self._view, self._clock = console, view, clock
         self._due = clock() + _LONG_S
 
     def update(self, what: str) -> None:
@@ -26,14 +28,19 @@ class Steps:
         if self._clock() < self._due:
             return
         self._due = self._clock() + _LONG_S
-        self._console.print(what, soft_wrap=True, markup=False)
+        self._console.print(of_view(self._view, what), soft_wrap=True, markup=False)
+
+
+def of_view(view: str, what: str) -> str:
+    """What is done, with the view it is done for."""
+    return what if f"view {view}" in what else f"{view}: {what}"
 
 
 @contextmanager
-def steps(console: Console) -> Iterator[Any]:
+def steps(console: Console, view: str) -> Iterator[Any]:
     """A line that says what is being done; off a terminal one for each thing that takes long."""
     if not console.is_terminal:
-        yield Steps(console).update
+        yield Steps(console, view).update
         return
     with console.status("") as status:
-        yield status.update
+        yield lambda what: status.update(of_view(view, what))

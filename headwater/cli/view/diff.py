@@ -167,4 +167,6 @@ def said(found: ViewDifference) -> list[str]:
     for one in rows.keys:
         key = " ".join(f"{name}={value}" for name, value in one["key"].items())
         lines.append(f"  {one['kind']:8} {key}")
+    if (more := rows.added + rows.removed + rows.changed - len(rows.keys)) > 0:
+        lines.append(f"  … {more:,} more; `--keys N` shows more keys")
     return lines

@@ -31,11 +31,11 @@ class Facts:
 
 def test_what_lasts_is_told_each_two_seconds() -> None:
     now, stream = [0.0], StringIO()
-    steps = Steps(Console(file=stream, width=200), lambda: now[0])
+    steps = Steps(Console(file=stream, width=200), "v", lambda: now[0])
     for at, what in ((0.1, "a"), (1.9, "b"), (2.0, "waiting for view v"), (3.9, "c"), (4.0, "d")):
         now[0] = at
         steps.update(what)
-    assert stream.getvalue().splitlines() == ["waiting for view v", "d"]
+    assert stream.getvalue().splitlines() == ["waiting for view v", "v: d"]
 
 
 @pytest.mark.parametrize(
