@@ -19,16 +19,19 @@ def rows_made(
 ) -> dict[str, Any]:
     """``rows`` in words, ``rows_sql``, and ``groups``: how a group follows a change, "" for a view
     that has none. ``record`` is the generation that readers see, if there is one."""
-    from jobs.state.groups.tables import group_sums, is_filled
+    from jobs.state.groups.tables import group_sums, is_filled, why_not_kept
 
     found = {"rows": _OF_MIRRORS, "rows_sql": plan.rows(relation, _KEYS), "groups": ""}
     if plan.groups_reason:
-        found["groups"] = f"a group is made of all of its rows: {plan.groups_reason}"
+        found["groups"] = _recomputed(plan.groups_reason)
     if plan.groups is None:
         return found
-    sums = None if record is None else group_sums(conn, record.id, plan.groups, relation)
+    if record is None:
+        found["groups"] = _recomputed("it was not built yet")
+        return found
+    sums = group_sums(conn, record.id, plan.groups, relation)
     if sums is None or not is_filled(conn, sums, relation):
-        found["groups"] = "a group is made of all of its rows: of their types or numbers"
+        found["groups"] = _recomputed(why_not_kept(conn, record.id, plan.groups, relation))
         return found
     return {
         "rows": "made of counts and sums of their groups",
@@ -36,3 +39,8 @@ def rows_made(
         "groups": f"kept by the change in {sums.table}: a batch adds what its rows bring and take "
         "away, whatever the size of a group",
     }
+
+
+def _recomputed(reason: str) -> str:
+    """Of groups of which no counts and sums are kept (docs/sql.md has the conditions)."""
+    return f"each change computes its group from all rows of the group: {reason}"

@@ -10,6 +10,7 @@ groups then, until a keeper has made it anew.
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Final
 
@@ -51,22 +52,57 @@ def group_sums(
     or summed do not allow it. The body is planned, and not run."""
     if plan is None:
         return None
+    found = _types(conn, plan, relation)
+    if unfit_column(plan, found):
+        return None
+    types = {name: found[name][0] for name in _summed_arguments(plan)}
+    grouped = [*(name for name, _ in plan.keys), *plan.others]
+    return GroupSums(view_id, plan, types, tuple(found[name][0] for name in grouped))
+
+
+def why_not_kept(conn: Connection, view_id: int, plan: GroupPlan, relation: Relation) -> str:
+    """Why a group is made of all of its rows though its SQL would allow that it is kept, with what
+    to change."""
+    if unfit := unfit_column(plan, _types(conn, plan, relation)):
+        return unfit
+    sums = group_sums(conn, view_id, plan, relation)
+    if sums is not None and _are_small(conn, sums, relation):
+        return (
+            f"the planner estimates more than {_MANY:,} groups with fewer than {_SMALL} rows each, "
+            "which is as fast: nothing needs to be changed"
+        )
+    return (
+        "its counts and sums are not filled: they are after the next build, or some seconds after "
+        "a value that could not be added; see groups_not_kept in apply's log"
+    )
+
+
+def _types(conn: Connection, plan: GroupPlan, relation: Relation) -> dict[str, tuple[str, str]]:
+    """Type and kind of type of each column of the body."""
     query = f"select * from ({plan.body(relation)}) body limit 0"
     cursor = conn.execute(query.encode(), prepare=False)
     names = [column.name for column in cursor.description or ()]
     oids = [column.type_code for column in cursor.description or ()]
-    found = dict(zip(names, conn.execute(_TYPES, (oids,)).fetchall(), strict=True))
-    grouped = [*(name for name, _ in plan.keys), *plan.others]
-    for name in grouped:
+    types = [(str(type_), str(kind)) for type_, kind in conn.execute(_TYPES, (oids,)).fetchall()]
+    return dict(zip(names, types, strict=True))
+
+
+def _summed_arguments(plan: GroupPlan) -> list[str]:
+    return [one.name for one in plan.arguments if "sum" in one.kinds]
+
+
+def unfit_column(plan: GroupPlan, found: Mapping[str, tuple[str, str]]) -> str:
+    """The column of which no group can be kept, with what to change; "" if there is none."""
+    for name, shown in [*plan.keys, *((other, "") for other in plan.others)]:
         type_, kind = found[name]
         text = type_ in _TEXTS and name in plan.texts
         if not (name in plan.plain or text or kind == "e" or type_ in _names(_ONE_TEXT)):
-            return None
-    summed = [one.name for one in plan.arguments if "sum" in one.kinds]
-    if any(found[name][0] not in _SUMMED for name in summed):
-        return None
-    types = {name: found[name][0] for name in summed}
-    return GroupSums(view_id, plan, types, tuple(found[name][0] for name in grouped))
+            of = f"{shown}, an" if shown else "an"
+            return f"it groups by {of} expression of type {type_}: group by a column of a table"
+    for name in _summed_arguments(plan):
+        if (type_ := found[name][0]) not in _SUMMED:
+            return f"it sums values of type {type_}: cast them to numeric or an integer"
+    return ""
 
 
 def _names(text: str) -> set[str]:
