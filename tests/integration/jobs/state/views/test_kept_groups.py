@@ -215,7 +215,7 @@ def test_it_is_shown_how_groups_are_kept(setting: EngineSetting) -> None:
     setting.add("of_rows", by_rows, ("status",))
     for name, said in (
         ("states", "kept by the change in groups.v"),
-        ("of_rows", "all of its rows"),
+        ("of_rows", "from all rows of the group: count of values that are told apart"),
     ):
         view = setting.views[name].view
         (record,) = view_records(setting.conn, name)
