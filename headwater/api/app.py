@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from functools import partial
 from http import HTTPStatus
 from importlib.metadata import version
 from pathlib import Path
@@ -18,7 +19,7 @@ from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 
-from cdc.config import Config
+from cdc.config import Config, load_config
 from cdc.errors import HeadwaterError
 from headwater.alerts.service import RowAlerts
 from headwater.api.access.login import Access
@@ -105,7 +106,7 @@ def _shared(config: Config, config_path: Path) -> Shared:
     tables, watching = Tables(config), Watching(config)
     memory = Memory(folder, config.views)
     watching.noted = memory.add
-    figures = Figures(config, watching, tables)
+    figures = Figures(config, watching, tables, partial(load_config, config_path))
     audit = Audit(Path(config.serve.audit) if config.serve.audit else folder / AUDIT)
     return Shared(
         config=config,

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final
 
 from cdc.config import Config
-from cdc.errors import HeadwaterError, LogError, ViewError
+from cdc.errors import ConfigError, HeadwaterError, LogError, ViewError
 from cdc.kafka.broker import Broker
 from cdc.source.postgres import connect
 from headwater.check import preflight
@@ -33,10 +33,20 @@ from views.parse.table_references import tables_read
 _MOST_SNAPSHOTS: Final = 50
 
 
-def checks(config: Config) -> tuple[Check, ...]:
-    """What ``headwater check`` finds of source, views, Kafka and stores."""
-    found = preflight(config, lambda conn: snapshot_status(conn, config.source.name))
-    return tuple(Check(one.level, one.check, one.message, one.hint) for one in found)
+def checks(config: Config, reload: Callable[[], Config]) -> tuple[Check, ...]:
+    """What ``headwater check`` finds of source, views, Kafka and stores, by the configuration as it
+    is now. ``config`` is that of this process, which may know other views."""
+    try:
+        now = reload()
+    except ConfigError as error:
+        return (Check("error", "configuration", error.message, error.hint),)
+    found = preflight(now, lambda conn: snapshot_status(conn, now.source.name))
+    told = [Check(one.level, one.check, one.message, one.hint) for one in found]
+    if other := sorted(config.views.keys() ^ now.views.keys()):
+        views = ", ".join(other)
+        message = f"its views are those of its start; declared or removed since: {views}"
+        told.append(Check("warning", "headwater serve", message, "restart `headwater serve`"))
+    return tuple(told)
 
 
 def topics(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
@@ -45,12 +45,15 @@ MOST_LETTERS: Final = 200
 
 
 class Figures:
-    """Use from the event loop, between ``Watching.start`` and ``close``."""
+    """Use from the event loop, between ``Watching.start`` and ``close``. ``reload`` reads the
+    configuration as it is now."""
 
-    def __init__(self, config: Config, watching: Watching, tables: Tables) -> None:
+    def __init__(
+        self, config: Config, watching: Watching, tables: Tables, reload: Callable[[], Config]
+    ) -> None:
         self._config, self._watching, self._tables = config, watching, tables
         self._threads = ThreadPoolExecutor(_THREADS, "look-up")
-        self._checks = Cached(lambda: look_ups.checks(config), _CHECKED_S, self._threads)
+        self._checks = Cached(lambda: look_ups.checks(config, reload), _CHECKED_S, self._threads)
         self._topics = Cached(self._asked_topics, _FRESH_S, self._threads)
         self._snapshots = Cached(lambda: look_ups.snapshot_lines(config), _FRESH_S, self._threads)
         of_capture = Listing()
@@ -140,9 +143,10 @@ def refuse_unknown(config: Config, view: str) -> None:
     """Raise ``ProblemError`` for a view that is not declared."""
     if view not in config.views:
         known = ", ".join(config.views) or "none"
-        raise ProblemError(
-            HTTPStatus.NOT_FOUND, "unknown-view", "no such view is declared", f"known: {known}"
+        hint = (
+            f"known: {known}; restart `headwater serve` for one that was declared since it started"
         )
+        raise ProblemError(HTTPStatus.NOT_FOUND, "unknown-view", "no such view is declared", hint)
 
 
 def letters_page(

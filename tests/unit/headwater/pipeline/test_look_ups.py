@@ -1,0 +1,60 @@
+"""What is asked beside lag, where the configuration has changed since the server started."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from cdc.config import Config, load_config
+from headwater.check.finding import Finding
+from headwater.pipeline import look_ups
+from headwater.pipeline.pages import Check
+
+_VIEW = '[views.{}]\nstore = "cache"\nkey = ["id"]\nsql = "select id from t"\n'
+
+
+def config(path: Path, *views: str) -> Config:
+    path.write_text(
+        '[source]\nname = "s"\ndsn = "postgresql://127.0.0.1/s"\ntables = ["public.t"]\n'
+        '[kafka]\nbootstrap_servers = "127.0.0.1:9"\n'
+        '[stores.cache]\nkind = "redis"\nurl = "redis://127.0.0.1:9/0"\n'
+        + "".join(map(_VIEW.format, views))
+    )
+    return load_config(path)
+
+
+def test_checks_are_of_the_configuration_as_it_is_now(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else rows of a view that was declared since look as if nobody declared it."""
+    path = tmp_path / "headwater.toml"
+    asked: list[Config] = []
+
+    def preflight(given: Config, _: object) -> list[Finding]:
+        asked.append(given)
+        return [Finding("ok", "source", "fine", "")]
+
+    monkeypatch.setattr(look_ups, "preflight", preflight)
+    at_start = config(path, "a", "gone")
+    now = config(path, "a", "recent")
+    assert look_ups.checks(at_start, lambda: load_config(path)) == (
+        Check("ok", "source", "fine", ""),
+        Check(
+            "warning",
+            "headwater serve",
+            "its views are those of its start; declared or removed since: gone, recent",
+            "restart `headwater serve`",
+        ),
+    )
+    assert asked == [now]
+    assert len(look_ups.checks(now, lambda: now)) == 1
+
+
+def test_a_configuration_that_is_wrong_now_is_told(tmp_path: Path) -> None:
+    path = tmp_path / "headwater.toml"
+    at_start = config(path, "a")
+    path.write_text("[source")
+    (found,) = look_ups.checks(at_start, lambda: load_config(path))
+    assert (found.level, found.check) == ("error", "configuration")
+    assert "headwater.toml" in found.message
