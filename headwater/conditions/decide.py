@@ -91,14 +91,22 @@ def images_of(before: Image, after: Image) -> Mapping[str, Image]:
 def _joined(
     parts: Sequence[Condition], images: Mapping[str, Image], op: str, decisive: bool
 ) -> bool | None:
-    """``decisive`` is the value that one part gives to the whole: true of ``or``."""
+    """``decisive`` is the value that one part gives to the whole: true of ``or``. What an event
+    does not say of one part matters only where no other one decides."""
     found: bool | None = not decisive
+    undecided: UndecidedError | None = None
     for part in parts:
-        one = meets(part, images, op)
+        try:
+            one = meets(part, images, op)
+        except UndecidedError as error:
+            undecided = undecided or error
+            continue
         if one is decisive:
             return decisive
         if one is None:
             found = None
+    if undecided is not None:
+        raise undecided
     return found
 
 

@@ -157,7 +157,7 @@ class Following:
     async def _changes(self, place: LogPlace) -> AsyncGenerator[Batch, None]:
         """For ever: through the ring, and by a reader of its own what that has dropped."""
         walk = Walk(self._chosen, place)
-        now = await self._origin.now()
+        now = await self._origin.now(place.offsets)
         now.refuse(place.topic_id, place.offsets)
         hub = self._sources.hubs.of(self._origin, now, place.offsets)
         with hub.followed(self._client):

@@ -45,8 +45,9 @@ class Origin(Protocol):
     @property
     def overlaps(self) -> bool: ...
 
-    async def now(self) -> Log:
-        """The log as it is now. Raises ``GoneError`` where there is none any more,
+    async def now(self, place: Sequence[int] = ()) -> Log:
+        """The log as it is now. Raises ``GoneError`` where there is none any more, or where
+        ``place``, a client's numbers of each partition, is of another one of that id;
         ``HeadwaterError`` where it cannot be asked for."""
 
     def reader(self) -> Reader: ...
@@ -65,7 +66,7 @@ class TableOrigin:
         self._config, self._logs = config, logs
         self.label, self.relation, self._topic = table.label, table.relation, table.topic
 
-    async def now(self) -> Log:
+    async def now(self, place: Sequence[int] = ()) -> Log:  # noqa: ARG002
         return await self._logs.of(self._topic)
 
     def reader(self) -> Reader:

@@ -24,6 +24,7 @@ from headwater.api.changes.view_log import (
     entries_of,
     log_of,
     rebuilt,
+    refuse,
     relation_of,
     row_event,
 )
@@ -77,10 +78,12 @@ class StateReads:
 
     async def feed(self, view: str) -> FeedState | None:
         """What readers of a view see has such a feed; None without."""
+        return await self.asked(lambda conn: read_feed(conn, view))
+
+    async def asked(self, question: Callable[[Connection], Found]) -> Found:
+        """As ``ask``, for the event loop."""
         loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(
-            self._threads, self.ask, lambda conn: read_feed(conn, view)
-        )
+        return await loop.run_in_executor(self._threads, self.ask, question)
 
     def close(self) -> None:
         """A question under way ends by itself."""
@@ -100,11 +103,19 @@ class ViewOrigin:
         self.label = f"view {state.view}"
         self.relation = relation_of(state)
 
-    async def now(self) -> Log:
-        found = await self._reads.feed(self._state.view)
-        if found is None or found.epoch != self._state.epoch:
-            raise rebuilt(self._state.view)
-        return log_of(found)
+    async def now(self, place: Sequence[int] = ()) -> Log:
+        view, epoch = self._state.view, self._state.epoch
+        found = await self._reads.feed(view)
+        if found is None or found.epoch != epoch:
+            raise rebuilt(view)
+        log = log_of(found)
+        if place and (len(place) != 1 or place[PARTITION] != log.end[PARTITION]):
+            log.refuse(epoch, place)
+            number = place[PARTITION]
+            refuse(view, await self._reads.asked(
+                lambda conn: read_changes_from(conn, found.view_id, number, 1)
+            ), epoch, number)  # fmt: skip
+        return log
 
     def reader(self) -> Reader:
         return ViewReader(self._reads, self._state)

@@ -53,7 +53,7 @@ class Spools:
         self._reader = _what_rows_depend_on(config)
         self._ending = threading.Event()
         self._at_once = asyncio.Semaphore(_AT_ONCE)
-        self._making: dict[str, asyncio.Task[Spooled]] = {}
+        self._making: dict[tuple[str, str], asyncio.Task[Spooled]] = {}
         self._lock = _alone(folder)
         remove_unfinished(folder)
         self._spools: dict[str, Spooled] = {}
@@ -87,12 +87,18 @@ class Spools:
         newest = max(self._of(origin.label), key=lambda one: one.made_at_s, default=None)
         if newest is not None and self._is_fresh(newest, origin, now):
             return newest
-        task = self._making.get(origin.label)
+        of = origin.label, now.topic_id  # who may see one generation of a view may not see another
+        task = self._making.get(of)
         if task is None:
             task = asyncio.create_task(self._make(origin))
-            self._making[origin.label] = task
-            task.add_done_callback(lambda _: self._making.pop(origin.label, None))
-        return await asyncio.shield(task)
+            self._making[of] = task
+            task.add_done_callback(lambda _: self._making.pop(of, None))
+        made = await asyncio.shield(task)
+        if made.topic_id != now.topic_id:
+            raise RetryableError(
+                f"{origin.label} was made anew while its rows were read", "connect again"
+            )
+        return made
 
     def _of(self, label: str) -> list[Spooled]:
         return [one for one in self._spools.values() if one.label == label]
@@ -103,6 +109,7 @@ class Spools:
             and spooled.topic_id == now.topic_id
             and len(spooled.offsets) == len(now.begin)
             and all(map(int.__ge__, spooled.offsets, now.begin))
+            and all(map(int.__le__, spooled.offsets, now.end))
             and spooled.table["schema_id"] == origin.relation.schema_id()
         )
 

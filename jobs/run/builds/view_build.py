@@ -159,6 +159,9 @@ class ViewBuild:
                 if not is_built_from(record, self.view):
                     return None
                 generation = self.host.reopened(conn, record, self.view)
+                if self.view.change_stream and generation.feed is None:
+                    self.host.leave(generation)
+                    return None
                 self.steps.step(f"generation {found.number} is gone on with")
                 if generation.record.state == PAUSED:
                     self.host.made_up(conn, generation)

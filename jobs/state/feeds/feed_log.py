@@ -12,10 +12,12 @@ is told to begin anew, in place of going on with what it lacks the changes befor
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
-from functools import lru_cache
-from typing import Final, NamedTuple
+from collections.abc import Callable, Iterator, Sequence
+from functools import lru_cache, partial
+from typing import Final, NamedTuple, TypeVar
 
+from cdc.errors import HeadwaterError
+from cdc.source.errors import sqlstate
 from jobs.state.batch.stream_offsets import Progress
 from jobs.state.feeds.feed_tables import Feed
 from jobs.state.server.connection import Connection, translated
@@ -25,6 +27,11 @@ _STEP: Final = 1 << 20
 """2^63 is room for some 10^13 changes."""
 _TRIMMED_AT_ONCE: Final = 10_000
 _TRIMMED_IN_A_TURN: Final = 10
+_APPENDED_AT_ONCE: Final = 4 << 20
+"""Characters: a turn may have tens of thousands of rows, and a parameter is below 1 GB."""
+_UNKNOWN: Final = "42P01"
+"""No such table: of a generation that is gone, or of a Headwater that had no feeds yet."""
+Found = TypeVar("Found")
 
 
 class RowChange(NamedTuple):
@@ -44,7 +51,26 @@ def append_changes(
     query = b"select last_seq from headwater.feeds where view_id = %s for update"
     row = conn.execute(query, (feed.view_id,), prepare=True).fetchone()
     assert row is not None, "it goes with its generation"
-    numbers, seq = [], row[0]
+    seq: int = row[0]
+    for part in _parts(changes):
+        seq = _append(conn, feed, part, progress, seq)
+
+
+def _parts(changes: Sequence[RowChange]) -> Iterator[Sequence[RowChange]]:
+    """None of them much larger than what is appended at once."""
+    begin, size = 0, 0
+    for at, one in enumerate(changes, 1):
+        size += len(one.told) + len(one.row or "")
+        if size >= _APPENDED_AT_ONCE or at == len(changes):
+            yield changes[begin:at]
+            begin, size = at, 0
+
+
+def _append(
+    conn: Connection, feed: Feed, changes: Sequence[RowChange], progress: Progress, seq: int
+) -> int:
+    """Numbered behind ``seq``; the last number."""
+    numbers = []
     for _ in changes:
         seq += random.randint(1, _STEP)
         numbers.append(seq)
@@ -59,6 +85,7 @@ def append_changes(
         feed.view_id,
     )
     conn.execute(_append_sql(feed.rows, feed.log, len(keys)), parameters, prepare=True)
+    return seq
 
 
 @lru_cache(maxsize=256)
@@ -89,9 +116,11 @@ def _append_sql(rows: str, log: str, width: int) -> bytes:
 def trim_logs(conn: Connection, at_most: int, age_s: float) -> int:
     """Let go of changes beyond ``at_most`` of each view, and of those older than ``age_s``; how
     many they were. ``conn`` is in autocommit mode."""
-    with translated("looking after the changes of views"):
+    doing = "looking after the changes of views"
+    with translated(doing):
         ids = conn.execute(b"select view_id from headwater.feeds where entries > 0").fetchall()
-        return sum(_trim(conn, view_id, at_most, age_s) for (view_id,) in ids)
+    # A generation may be dropped meanwhile.
+    return sum(of_tables(doing, partial(_trim, conn, id_, at_most, age_s), 0) for (id_,) in ids)
 
 
 def _trim(conn: Connection, view_id: int, at_most: int, age_s: float) -> int:
@@ -116,3 +145,14 @@ def _trim(conn: Connection, view_id: int, at_most: int, age_s: float) -> int:
         if row is None or row[0] < _TRIMMED_AT_ONCE:
             break
     return trimmed
+
+
+def of_tables(doing: str, ask: Callable[[], Found], without: Found) -> Found:
+    """What ``ask`` finds; ``without`` where there are no such tables."""
+    try:
+        with translated(doing):
+            return ask()
+    except HeadwaterError as error:
+        if sqlstate(error) == _UNKNOWN:
+            return without
+        raise

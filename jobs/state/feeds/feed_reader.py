@@ -5,20 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import Any, Final, NamedTuple
 
 from cdc.config import Config
-from cdc.errors import HeadwaterError, RetryableError
-from cdc.source.errors import sqlstate
+from cdc.errors import RetryableError
+from jobs.state.feeds.feed_log import of_tables
 from jobs.state.server.connection import Connection, connect, translated
 from jobs.state.server.database import running_dsn
 from jobs.state.server.location import home_of, recorded_place
 from jobs.state.views.view_record import FEED_LOG_SCHEMA, FEED_ROWS_SCHEMA
 
-Found = TypeVar("Found")
-_UNKNOWN: Final = "42P01"
-"""No such table: of a generation that is gone, or of a Headwater that had no feeds yet."""
-_AT_ONCE: Final = 1_000
+AT_ONCE: Final = 1_000
 _AT_ONCE_BYTES: Final = 4 << 20
 _FEED: Final = (
     "select f.view_id, v.name, v.generation, v.sql, v.key, f.columns, f.epoch, f.trimmed, "
@@ -93,13 +90,15 @@ def read_feed(conn: Connection, view: str) -> FeedState | None:
         row = conn.execute(_FEED.encode(), (view,), prepare=True).fetchone()
         return None if row is None else _state(row)
 
-    return _of_tables(f"looking for the changes of view {view}", ask, None)
+    return of_tables(f"looking for the changes of view {view}", ask, None)
 
 
-def read_changes_from(conn: Connection, view_id: int, number: int) -> FeedPart:
+def read_changes_from(
+    conn: Connection, view_id: int, number: int, at_most: int = AT_ONCE
+) -> FeedPart:
     """Some of the changes that are numbered from ``number`` on, in one snapshot of all tables."""
     log = f"{FEED_LOG_SCHEMA}.v{view_id}"
-    some = f"select * from {log} where seq >= %(from)s order by seq limit {_AT_ONCE}"
+    some = f"select * from {log} where seq >= %(from)s order by seq limit {at_most}"
     query = (
         "select f.epoch, f.shown, f.trimmed, f.last_seq, %(from)s - 1 in (f.trimmed, f.last_seq) "
         f"or exists (select from {log} where seq = %(from)s - 1), "
@@ -119,7 +118,7 @@ def read_changes_from(conn: Connection, view_id: int, number: int) -> FeedPart:
         changes = [LoggedChange(*row[5:]) for row in rows if row[5] is not None]
         return FeedPart(epoch, trimmed, last, is_known, changes)
 
-    return _of_tables("reading the changes of a view", ask, GONE)
+    return of_tables("reading the changes of a view", ask, GONE)
 
 
 def read_rows(
@@ -141,7 +140,7 @@ def read_rows(
         query = f"select told, row, lsn, ordinal from {FEED_ROWS_SCHEMA}.v{found.view_id}"
         with conn.cursor(name="headwater_rows") as cursor:
             cursor.execute(query.encode())
-            while rows := cursor.fetchmany(_AT_ONCE):
+            while rows := cursor.fetchmany(AT_ONCE):
                 take(rows)
     return found
 
@@ -151,14 +150,3 @@ def _state(row: Sequence[Any]) -> FeedState:
     return FeedState(
         view_id, view, generation, sql, tuple(key), tuple(columns), epoch, trimmed, last, lsn
     )
-
-
-def _of_tables(doing: str, ask: Callable[[], Found], without: Found) -> Found:
-    """What ``ask`` finds; ``without`` where there are no such tables."""
-    try:
-        with translated(doing):
-            return ask()
-    except HeadwaterError as error:
-        if sqlstate(error) == _UNKNOWN:
-            return without
-        raise

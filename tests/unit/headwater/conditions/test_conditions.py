@@ -328,3 +328,26 @@ def test_an_image_that_is_not_known_is_not_guessed() -> None:
     with pytest.raises(UndecidedError, match="no old row"):
         change("before.total > 1", "u", Image(None, unknown="no old row"), NEW)
     assert change("after.id = 8 and before.total > 1", "u", Image(None, unknown="-"), NEW) is False
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        ("status like 'a%' and id = 8", False),
+        ("id = 8 and status like 'a%'", False),
+        ("status like 'a%' or id = 7", True),
+        ("not (status like 'a%' and id = 8)", True),
+        ("status like 'a%' and id = 7", None),
+        ("status like 'a%' or id = 8", None),
+    ],
+)
+def test_what_is_not_said_matters_only_where_nothing_else_decides(
+    text: str, wanted: bool | None
+) -> None:
+    condition = fitted_to_rows(parse_condition(text), FULL)
+    image = {"": Image(ROW, ["status"])}
+    if wanted is None:
+        with pytest.raises(UndecidedError):
+            meets(condition, image)
+    else:
+        assert meets(condition, image) is wanted

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from jobs.state.batch.stream_offsets import Progress
+from jobs.state.feeds import feed_log
 from jobs.state.feeds.feed_log import RowChange, append_changes, trim_logs
 from jobs.state.feeds.feed_reader import GONE, FeedPart, read_changes_from, read_feed
 from jobs.state.feeds.feed_tables import Feed, drop_feed, make_feed, show_feed
@@ -102,3 +103,28 @@ def test_readers_follow_the_generation_that_the_store_shows(state: Connection) -
     assert read_changes_from(state, first.view_id, 1) == GONE
     query = b"select count(*) from pg_tables where schemaname in ('feed_rows', 'feed_log')"
     assert state.execute(query).fetchone() == (0,)
+
+
+def test_a_generation_that_is_dropped_meanwhile_has_nothing_to_let_go_of(state: Connection) -> None:
+    """Commands drop it in sessions of their own: who trims must not end by that."""
+    first, second = made(state, 1), made(state, 2)
+    for feed in (first, second):
+        written(state, feed, 10, x="1", y="1")
+    state.execute(f"drop table {first.log}".encode())
+    assert trim_logs(state, 1, 3_600) == 1
+
+
+def test_many_rows_are_appended_by_parts(
+    state: Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(feed_log, "_APPENDED_AT_ONCE", 40)
+    feed = made(state, 1)
+    rows = {f"k{number}": str(number) for number in range(10)}
+    written(state, feed, 10, **rows)
+    part = read_changes_from(state, feed.view_id, 1)
+    assert [one.row for one in part.changes] == [f'{{"n":{number}}}' for number in range(10)]
+    found = read_feed(state, "sales")
+    assert found is not None
+    assert found.last == part.changes[-1].seq
+    assert trim_logs(state, 4, 3_600) == 6
+    assert len(read_changes_from(state, feed.view_id, part.changes[5].seq + 1, 3).changes) == 3
