@@ -178,9 +178,9 @@ class Views:
             ]
             if found:
                 raise _late(found, goal, error.lacking) from None
-        else:
-            for view, of_view in topics.items():
-                _check_captured(view, of_view, ends)
+            ends = error.ends
+        for view, of_view in topics.items():
+            _check_captured(view, of_view, ends)
         parked = {view: count for view in topics if (count := self.parked(view))}
         seconds = time.monotonic() - began
         return Reached(goal, seconds, parked, dict.fromkeys(topics, seconds) | each)

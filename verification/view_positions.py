@@ -50,11 +50,15 @@ Lacking: TypeAlias = Mapping[str, Sequence[Behind]]
 
 class NotReachedError(RetryableError):
     """The time was over first. ``lacking`` says what of Kafka each view lacks; it is empty while
-    capture itself has not come so far, and while Kafka does not answer."""
+    capture itself has not come so far, and while Kafka does not answer. ``ends`` is what is
+    captured, and where that ended when it was found."""
 
-    def __init__(self, message: str, hint: str, lacking: Lacking | None = None) -> None:
+    def __init__(
+        self, message: str, hint: str, lacking: Lacking | None = None, ends: Offsets | None = None
+    ) -> None:
         super().__init__(message, hint)
         self.lacking = {view: tuple(behind) for view, behind in (lacking or {}).items()}
+        self.ends = ends or {}
 
 
 class StoppedError(ViewError):
@@ -113,7 +117,7 @@ def wait_until_applied(
             return ends
         on_lacking(lacking)
         left = {view: left[view] for view in lacking}
-        _wait(*_said(lacking), deadline, on_wait, lacking)
+        _wait(*_said(lacking), deadline, on_wait, lacking, ends=ends)
 
 
 def _committed(broker: Broker, view: str, wanted: Offsets) -> Offsets:
@@ -238,9 +242,10 @@ def _wait(
     on_wait: Callable[[str], None],
     lacking: Lacking,
     pause_s: float = _POLL_S,
+    ends: Offsets | None = None,
 ) -> None:
     left_s = deadline - time.monotonic()
     if left_s <= 0:
-        raise NotReachedError(f"waited for {what}", hint, lacking)
+        raise NotReachedError(f"waited for {what}", hint, lacking, ends)
     on_wait(what)
     time.sleep(min(pause_s, left_s))

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import headwater
-from cdc.errors import RetryableError, SinkError, UsageError
+from cdc.errors import RetryableError, SinkError, UsageError, ViewError
 from headwater import view_client
 from headwater.cli.wait import line
 from headwater.lag.wait_document import document, lacking
@@ -125,9 +125,10 @@ def test_a_view_that_lacks_only_what_came_later_is_reached(
         '[views.v]\nstore = "cache"\nkey = ["id"]\nsql = "select id from t"\n'
     )
     behind = {"v": [Behind("s.public.t", 0, 3, 5)]}
+    ends = {"s.public.t": {0: 5}}
 
     def over(*_: object) -> None:
-        raise NotReachedError("the time is over", "", behind)
+        raise NotReachedError("the time is over", "", behind, ends)
 
     monkeypatch.setattr(view_client, "wait_until_applied", over)
     with view_client.Views(tmp_path / "headwater.toml") as views:
@@ -137,6 +138,9 @@ def test_a_view_that_lacks_only_what_came_later_is_reached(
         assert views.wait("v", lsn=0x20).lsn == 0x20
         with pytest.raises(NotReachedError, match="view v holds what was committed below 0/20"):
             views.wait("v", lsn=0x21)
+        ends.clear()
+        with pytest.raises(ViewError, match="capture does not publish"):
+            views.wait("v", lsn=0x20)
 
 
 class Plain:

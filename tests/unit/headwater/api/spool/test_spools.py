@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
@@ -12,6 +12,7 @@ import pytest
 from cdc.config import Config, load_config
 from cdc.errors import RetryableError
 from headwater.api.changes.log_reader import Log
+from headwater.api.changes.origin import Reader
 from headwater.api.spool.spools import Spools
 from headwater.api.spool.table_read import Receiver
 from tests.unit.headwater.conditions.test_conditions import ORDERS
@@ -29,24 +30,17 @@ class Generation:
     def log(self, epoch: str = "") -> Log:
         return Log(self.label, epoch or self.wanted, (1,), (5,))
 
-    async def now(self, place: object = ()) -> Log:  # noqa: ARG002
+    async def now(self, place: Sequence[int] = ()) -> Log:  # noqa: ARG002
         return self.log()
 
     def reader(self) -> Reader:
-        return Reader()
+        raise AssertionError("changes are not asked for")
 
     def snapshot(self, receiver: Receiver, going_on: Callable[[], None]) -> Log:  # noqa: ARG002
         receiver.begin(1, ORDERS)
         receiver.rows([b"k"], [self.read.encode()])
         assert self.going.wait(60)
         return self.log(self.read)
-
-
-class Reader:
-    def read(self, at: Mapping[int, int], timeout_s: float) -> tuple[list[object], dict[int, int]]:
-        raise AssertionError((at, timeout_s))
-
-    def close(self) -> None: ...
 
 
 def config(folder: Path) -> Config:
