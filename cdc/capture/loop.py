@@ -230,7 +230,8 @@ class Capture:
         starts = self._broker.beginning_offsets(sorted(start.ends))
         if records := unbounded(searched_from, starts, start.ends):
             log.info(LogEvent.TOPICS_SCANNED, records=records)
-        tails = read_tails(self._broker, sorted(start.ends), searched_from, self._read)
+        name, topics = self._source.name, sorted(start.ends)
+        tails = read_tails(self._broker, topics, searched_from, self._read, name)
         self._way.progress = Progress(start.mark.confirmed)
         self._recorder.identity = start.identity
         self._recorder.turn = start.turn

@@ -10,6 +10,9 @@ no other.
 A partition is read from its end in growing stretches until a streamed event is found, down to the
 newest mark's floor: what stands below is covered by the mark's LSN. The mark's offsets say less:
 they may count acknowledged records of transactions that its LSN does not cover.
+
+Positions of two sources cannot be compared, and routes may give two the same topic: an event that
+names another source is refused.
 """
 
 from __future__ import annotations
@@ -58,13 +61,18 @@ class _Scan(NamedTuple):
 
 
 def read_tails(
-    log: Log, topics: Sequence[str], floor: Offsets, read: Read = orjson.loads
+    log: Log,
+    topics: Sequence[str],
+    floor: Offsets,
+    read: Read = orjson.loads,
+    source: str = "",
 ) -> dict[tuple[str, int], Tail]:
     """The tail of every partition of ``topics``, as far as it stands above ``floor``, the newest
-    mark's floors. ``read`` tells what a value says.
+    mark's floors. ``read`` tells what a value says; ``source`` is the name that events of the
+    source have, empty: any.
 
-    Raises ``LogError`` when a record was not written by Headwater, or ``floor`` is beyond a log's
-    end.
+    Raises ``LogError`` when a record was not written by Headwater, or is of another source, or
+    ``floor`` is beyond a log's end.
     """
     starts, ends = log.beginning_offsets(topics), log.end_offsets(topics)
     tails = {}
@@ -78,7 +86,7 @@ def read_tails(
                     "restore it, or start over with a new source.name",
                 )
             stretches = windows_back(max(starts[topic][partition], kept), end)
-            tails[topic, partition] = _tail(log, topic, partition, stretches, read)
+            tails[topic, partition] = _tail(log, topic, partition, stretches, read, source)
     return tails
 
 
@@ -105,23 +113,30 @@ def read_letters(log: Log, topic: str, lsn: int) -> frozenset[tuple[str, Positio
 
 
 def _tail(
-    log: Log, topic: str, partition: int, stretches: Iterable[tuple[int, int]], read: Read
+    log: Log,
+    topic: str,
+    partition: int,
+    stretches: Iterable[tuple[int, int]],
+    read: Read,
+    source: str,
 ) -> Tail:
     made_it = False
     for start, stop in stretches:
-        last, tombstone = scan(topic, log.read(topic, partition, start, stop), read)
+        last, tombstone = scan(topic, log.read(topic, partition, start, stop), read, source)
         made_it = made_it or tombstone
         if last is not None:
             return Tail(last.position, last.owes_tombstone and not made_it, last.unfinished)
     return Tail(None)
 
 
-def scan(topic: str, records: Iterable[Record], read: Read = orjson.loads) -> _Scan:
+def scan(
+    topic: str, records: Iterable[Record], read: Read = orjson.loads, source: str = ""
+) -> _Scan:
     """The last streamed event among ``records`` of one partition, in a single pass."""
     last: Streamed | None = None
     tombstone = False
     for record in records:
-        event = streamed(topic, record, read)
+        event = streamed(topic, record, read, source)
         if event is not None:
             last, tombstone = event, False
         elif record.value is None:
@@ -129,10 +144,13 @@ def scan(topic: str, records: Iterable[Record], read: Read = orjson.loads) -> _S
     return _Scan(last, tombstone)
 
 
-def streamed(topic: str, record: Record, read: Read = orjson.loads) -> Streamed | None:
+def streamed(
+    topic: str, record: Record, read: Read = orjson.loads, source: str = ""
+) -> Streamed | None:
     """The event a record holds; None for a tombstone and for a snapshot row.
 
-    What is no event of a table says its position in a header.
+    What is no event of a table says its position in a header. Raises ``LogError`` for an event of
+    another source than ``source``.
     """
     told = dict(record.headers).get(POSITION_HEADER)
     if told is not None:
@@ -146,14 +164,29 @@ def streamed(topic: str, record: Record, read: Read = orjson.loads) -> Streamed 
         return None
     try:
         event = payload(read(record.value))
-        source = event["source"]
-        position = Position(int(source["commit_lsn"]), int(source["ordinal"]))
-        op = event["op"]
-    except (ValueError, KeyError, TypeError):
+        block = event["source"]
+        position = Position(int(block["commit_lsn"]), int(block["ordinal"]))
+        op, name = event["op"], block.get("name", source)
+    except (ValueError, KeyError, TypeError, AttributeError):
         raise _foreign(topic, record) from None
+    if source and name != source:
+        raise _others(topic, record, name)
     if position.ordinal == 0:
         return None
     return Streamed(position, owes_tombstone=op == DELETE and record.key is not None)
+
+
+def refuse_others(log: Log, topics: Sequence[str], source: str, read: Read = orjson.loads) -> None:
+    """Raise ``LogError`` where the newest event of a partition is of another source than
+    ``source``, or no event: a topic belongs to one source."""
+    starts, ends = log.beginning_offsets(topics), log.end_offsets(topics)
+    for topic in topics:
+        for partition, end in ends[topic].items():
+            for start, stop in windows_back(starts[topic][partition], end):
+                held = [r for r in log.read(topic, partition, start, stop) if r.value is not None]
+                if held:
+                    streamed(topic, held[-1]._replace(headers=[]), read, source)
+                    break
 
 
 def _parsed(topic: str, record: Record, position: bytes) -> Position:
@@ -168,4 +201,12 @@ def _foreign(topic: str, record: Record) -> LogError:
         f"{topic}-{record.partition}: the record at offset {record.offset} was not written by "
         "Headwater",
         "give the source a unique source.name, so that no other program writes to its topics",
+    )
+
+
+def _others(topic: str, record: Record, name: object) -> LogError:
+    return LogError(
+        f"{topic}-{record.partition}: the record at offset {record.offset} is of source {name}: a "
+        "topic belongs to one source, as positions of two cannot be compared",
+        "name another topic in source.routes of one of them",
     )

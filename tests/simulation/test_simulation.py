@@ -96,9 +96,9 @@ def blur_tails(monkeypatch: pytest.MonkeyPatch, blurred: Callable[[Tail], Tail])
     """Capture sees less in each partition's end than stands there."""
 
     def read_tails(
-        log: Log, topics: Sequence[str], floor: Offsets, read: tails.Read
+        log: Log, topics: Sequence[str], floor: Offsets, read: tails.Read, source: str
     ) -> dict[tuple[str, int], Tail]:
-        found = tails.read_tails(log, topics, floor, read)
+        found = tails.read_tails(log, topics, floor, read, source)
         return {at: blurred(tail) for at, tail in found.items()}
 
     monkeypatch.setattr(capture, "read_tails", read_tails)

@@ -10,14 +10,14 @@ import pytest
 from cdc.capture.duplicate_filter import Tail
 from cdc.errors import LogError
 from cdc.kafka.broker import Offsets, Record
-from cdc.kafka.partition_ends import read_tails
+from cdc.kafka.partition_ends import read_tails, refuse_others
 from cdc.lsn import Position
 
 TOPIC = "shop.public.orders"
 
 
-def event(lsn: int, ordinal: int, op: str = "c") -> bytes:
-    source = {"commit_lsn": lsn, "ordinal": ordinal}
+def event(lsn: int, ordinal: int, op: str = "c", **more: str) -> bytes:
+    source = {"commit_lsn": lsn, "ordinal": ordinal, **more}
     return json.dumps({"op": op, "source": source}).encode()
 
 
@@ -135,3 +135,34 @@ def test_a_topic_that_lost_records_is_refused() -> None:
 def test_a_foreign_record_is_refused_by_its_place(value: bytes) -> None:
     with pytest.raises(LogError, match=r"shop\.public\.orders-0: .* offset 1 was not written by"):
         tail_of(log_of((b"1", event(100, 1)), (b"1", value)))
+
+
+def named_tail(log: MemoryLog) -> Tail:
+    return read_tails(log, [TOPIC], {}, source="shop")[TOPIC, 0]
+
+
+def test_an_event_of_another_source_is_no_tail_of_ours() -> None:
+    ours = (b"1", event(100, 1, name="shop"))
+    higher = (b"9", event(5000, 1, name="crm"))
+    assert named_tail(log_of(ours)) == Tail(Position(100, 1))
+    with pytest.raises(LogError, match=r"orders-0: the record at offset 1 is of source crm"):
+        named_tail(log_of(ours, higher))
+    with pytest.raises(LogError, match="of source crm"):  # a row of its snapshot, too
+        named_tail(log_of(ours, (b"9", event(5000, 0, "r", name="crm"))))
+    assert tail_of(log_of(ours, higher)) == Tail(Position(5000, 1))
+
+
+def test_an_event_that_names_no_source_is_ours() -> None:
+    assert named_tail(log_of((b"1", event(100, 1)))) == Tail(Position(100, 1))
+
+
+def test_a_topic_of_another_source_is_refused() -> None:
+    ours, others = (b"1", event(100, 0, "r", name="shop")), (b"9", event(50, 1, name="crm"))
+    gone = [(b"1", None)] * 40
+    for log in (log_of(), log_of(ours), log_of(ours, *gone), log_of((b"1", event(100, 1)))):
+        refuse_others(log, [TOPIC], "shop")
+    for log in (log_of(others), log_of(ours, others), log_of(ours, others, *gone)):
+        with pytest.raises(LogError, match="is of source crm"):
+            refuse_others(log, [TOPIC], "shop")
+    with pytest.raises(LogError, match="was not written by Headwater"):
+        refuse_others(log_of((b"1", b"text")), [TOPIC], "shop")
