@@ -131,6 +131,19 @@ class Config(Section):
         return self
 
     @model_validator(mode="after")
+    def _topics_are_of_one_source(self) -> Config:
+        """Values that do not name their source cannot tell that a topic is another one's."""
+        for number, route in enumerate(self.source.routing, 1):
+            begins = route.topic.startswith(("{source}.", f"{self.source.name}."))
+            if self.events.content != "event" and not begins:
+                raise ValueError(
+                    f"source.routes: events.content is {self.events.content}, which does not name "
+                    f"the source of an event: the topic of route {number} has to begin with "
+                    "{source}."
+                )
+        return self
+
+    @model_validator(mode="after")
     def _views_name_stores(self) -> Config:
         for name, view in self.views.items():
             if view.store not in self.stores:

@@ -45,6 +45,8 @@ class RouteSettings(Section):
             known = known_variables(self.match)
         except re.error as error:
             raise ValueError(f"match: is not a regular expression: {error}") from None
+        except ValueError as error:
+            raise ValueError(f"match: {error}") from None
         try:
             named = variables(self.topic)
         except ValueError as error:

@@ -18,15 +18,28 @@ from cdc.topics import (
     message_topic,
     outbox_topic,
     progress_topic,
+    row_letters_topic,
     schemas_topic,
     signal_topic,
     table_topic,
     transaction_topic,
+    view_dead_letters_topic,
 )
 
 LONGEST_NAME: Final = 249
 """Kafka's own limit."""
 _ITSELF: Final = "Headwater itself"
+_KAFKAS: Final = frozenset({"__consumer_offsets", "__transaction_state"})
+_OWN_ENDS: Final = (
+    progress_topic(""),
+    schemas_topic(""),
+    dead_letters_topic(""),
+    ddl_topic(""),
+    signal_topic(""),
+    row_letters_topic(""),
+    view_dead_letters_topic(""),
+)
+"""How topics end that Headwater has for sources and views: also those of others."""
 
 
 class _Member(NamedTuple):
@@ -67,7 +80,10 @@ def _unfit(source: str, place: Place) -> str:
         return ""
     own = (message_topic(source), transaction_topic(source), ddl_topic(source),
            signal_topic(source))  # fmt: skip
+    if topic in _KAFKAS:
+        return "which is one of Kafka's own"
     inner = topic.startswith((f"{source}.__", outbox_topic(source, "")))
+    inner = inner or topic.endswith(_OWN_ENDS)
     if inner or _one(topic) in map(_one, own):
         return "which is one of Headwater's own"
     if not topic.strip("."):

@@ -97,10 +97,16 @@ def variables(topic: str) -> list[str]:
 
 
 def known_variables(match: str) -> list[str]:
-    """What a template may name. Raises ``re.error``."""
+    """What a template may name. Raises ``re.error``, and ``ValueError`` for a group that has the
+    name of something else."""
     groups = re.compile(match) if match else None
     if groups is None:
         return list(_NAMES)
+    if taken := [name for name in groups.groupindex if name in _NAMES]:
+        raise ValueError(
+            f"has a group {taken[0]}, and {{{taken[0]}}} in a topic is the name of the {taken[0]}: "
+            "call the group something else"
+        )
     return [*_NAMES, *map(str, range(1, groups.groups + 1)), *groups.groupindex]
 
 

@@ -81,6 +81,8 @@ def test_a_key_names_its_table_as_debeziums_router_does() -> None:
         ({"match": "(.*)", "topic": "{2}"}, "topic: {2} is not known"),
         ({"tables": ["public.a"], "topic": "{1}"}, "topic: {1} is not known"),
         ({"tables": ["public.a"], "topic": "a{"}, "topic: has a brace"),
+        ({"match": r"(?P<table>\w+)_\d+", "topic": "{table}"}, "match: has a group table"),
+        ({"match": r"(?P<source>\w+)\.a", "topic": "x"}, "match: has a group source"),
         ({"tables": ["public.a"], "topic": "a b"}, "characters that Kafka does not allow"),
         ({"tables": ["public.*"], "topic": "a", "key_field": "x y"}, "is not a name of letters"),
         ({"tables": ["public.*"], "topic": "a", "key_field": "x", "distinct_keys": True},
@@ -108,6 +110,16 @@ def test_a_registry_has_to_tell_the_tables_of_a_topic_apart() -> None:
     config(route, events={"format": "avro", "registry": registry})
     registry.pop("subject.name.strategy")
     config({"tables": ["public.a"], "topic": "a"}, events={"format": "avro", "registry": registry})
+
+
+@pytest.mark.parametrize("content", ["row", "cloudevents"])
+def test_topics_whose_values_name_no_source_begin_with_its_name(content: str) -> None:
+    told = r"source\.routes: events\.content .*the topic of route 1 has to begin with {source}\."
+    for topic in ("a", "x.{source}", "{source}s", "{table}"):
+        with pytest.raises(ConfigError, match=told):
+            config({"tables": ["public.a"], "topic": topic}, events={"content": content})
+    for topic in ("{source}.a", "shop.a"):
+        config({"tables": ["public.a"], "topic": topic}, events={"content": content})
 
 
 def test_a_connectors_topics_have_no_routes() -> None:
@@ -138,6 +150,12 @@ def test_a_connectors_topics_have_no_routes() -> None:
          "one of Headwater's own"),
         ((Route("{source}.outbox.{table}", ("public.*",)),), ["public.a"],
          "one of Headwater's own"),
+        ((Route("crm.__progress", ("public.a",)),), ["public.a"], "one of Headwater's own"),
+        ((Route("crm.__schemas", ("public.a",)),), ["public.a"], "one of Headwater's own"),
+        ((Route("crm.{table}", ("public.*",)),), ["public.__signal"], "one of Headwater's own"),
+        ((Route("orders.dlq", ("public.a",)),), ["public.a"], "one of Headwater's own"),
+        ((Route("__consumer_offsets", ("public.a",)),), ["public.a"], "one of Kafka's own"),
+        ((Route("__transaction_state", ("public.a",)),), ["public.a"], "one of Kafka's own"),
         ((Route("..", ("public.a",)),), ["public.a"], "Kafka does not allow"),
         ((Route("x" * (LONGEST_NAME + 1), ("public.a",)),), ["public.a"], "250 characters"),
         ((Route("x", ("public.*",), key_field="__table"),), ["public.a b", "public.a_b"],
