@@ -26,7 +26,7 @@ from cdc.source.schema_owner import refuse_lesser_owner
 _COLUMNS = """
 select s.id, s.slot, s.status, s.consistent_point::text, %s
 from headwater.snapshot s where s.source = %%s """
-_INITIAL = _COLUMNS % "s.options -> 'form'" + "and s.kind = 'initial'"
+_INITIAL = _COLUMNS % "s.options -> 'form', s.options -> 'routed'" + "and s.kind = 'initial'"
 _MADE = """
 select exists (select from pg_catalog.pg_class c
                where c.oid = pg_catalog.to_regclass('headwater.snapshot')),
@@ -37,7 +37,7 @@ select exists (select from pg_catalog.pg_class c
                where a.attrelid = pg_catalog.to_regclass('headwater.snapshot_chunk')
                  and a.attname = 'dead_letters')
 """
-_BEFORE_CHUNKS = _COLUMNS % "null::jsonb"
+_BEFORE_CHUNKS = _COLUMNS % "null::jsonb, null::jsonb"
 _BEGIN = """
 insert into headwater.snapshot (source, slot, status, kind, options)
 values (%s, %s, 'running', %s, %s::jsonb) returning id
@@ -80,6 +80,8 @@ class SnapshotState(NamedTuple):
     consistent_point: int | None
     form: Mapping[str, Any] = MappingProxyType({})
     """What its events were begun with (``cdc.events.form``)."""
+    routed: Mapping[str, Mapping[str, Any]] = MappingProxyType({})
+    """Where tables were put that have routes, as in a mark."""
 
     @property
     def complete(self) -> bool:
@@ -101,7 +103,7 @@ def read_state(conn: Connection, source: str) -> SnapshotState | None:
     if row is None:
         return None
     point = None if row[3] is None else parse_lsn(row[3])
-    return SnapshotState(row[0], row[1], row[2], point, row[4] or {})
+    return SnapshotState(row[0], row[1], row[2], point, row[4] or {}, row[5] or {})
 
 
 def refuse_older_schema(conn: Connection) -> None:
@@ -123,15 +125,20 @@ def refuse_older_schema(conn: Connection) -> None:
 
 
 def begin(
-    conn: Connection, source: str, slot: str, form: Mapping[str, Any] = MappingProxyType({})
+    conn: Connection,
+    source: str,
+    slot: str,
+    form: Mapping[str, Any] = MappingProxyType({}),
+    routed: Mapping[str, Mapping[str, Any]] = MappingProxyType({}),
 ) -> int:
     """Record that an initial snapshot runs, in place of any earlier one, and the form of its events
-    (``cdc.events.form``); its id."""
+    (``cdc.events.form``) and where routes put them; its id."""
     with translated("writing headwater.snapshot"), conn.transaction():
         conn.execute(
             "delete from headwater.snapshot where source = %s and kind = 'initial'", (source,)
         )
-        options = {"form": dict(form)} if form else {}
+        given = {"form": dict(form), "routed": {label: dict(of) for label, of in routed.items()}}
+        options = {name: value for name, value in given.items() if value}
         return _insert(conn, source, slot, "initial", options)
 
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
 
+from cdc.capture.routed_tables import check_joining
 from cdc.config import Config, Source
 from cdc.errors import SourceError, UsageError
 from cdc.kafka.broker import Broker
@@ -168,6 +169,7 @@ def _publish(
     with Broker(config.kafka.bootstrap_servers, config.kafka) as broker:
         mark = own_mark(broker, source.name, identify(conn))
         refuse_other_form(config, mark.form)
+        check_joining(config, broker, [(table.schema, table.name) for table in tables], mark)
         created = broker.create_topics(topic_specs(config, tables))
         ends = broker.end_offsets(topics)
     observer.step(f"topics: {len(created)} created")

@@ -237,7 +237,8 @@ class Capture:
         self._recorder.turn = start.turn
         self._recorder.topic_ids = dict(start.topic_ids)
         self._recorder.regrouped = start.mark.regrouped
-        self._topics.routed |= start.routed
+        self._topics.routed |= start.routed.places
+        self._topics.joined |= start.routed.published
         self._recorder.routed = self._topics.routed
         self._topics.partitions.update({topic: len(ends) for topic, ends in start.ends.items()})
         self._producer.next_offsets.update({t: dict(ends) for t, ends in start.ends.items()})

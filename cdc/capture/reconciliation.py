@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import orjson
 import structlog
 
-from cdc.capture.routed_tables import check_routes, topic_before
+from cdc.capture.routed_tables import Routed, check_routes, topic_before
 from cdc.config import Config
 from cdc.errors import HeadwaterError, LogError, SourceError
 from cdc.events.marks import Mark
@@ -51,7 +51,7 @@ class Start(NamedTuple):
     ends: dict[str, dict[int, int]]
     turn: int = 0
     topic_ids: Mapping[str, str] = MappingProxyType({})
-    routed: Mapping[str, Mapping[str, Any]] = MappingProxyType({})
+    routed: Routed = Routed()
 
 
 def begin(config: Config, broker: Broker, read: Read = orjson.loads) -> Start:

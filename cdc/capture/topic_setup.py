@@ -13,10 +13,10 @@ import structlog
 
 from cdc.capture.ddl_trigger import DdlTrigger
 from cdc.capture.other_sources import OtherSources
-from cdc.capture.routed_tables import PUBLISHED
+from cdc.capture.routed_tables import PUBLISHED, refuse_topics_of_others
 from cdc.config import Config
+from cdc.errors import LogError, SourceError
 from cdc.events.capture_dead_letters import DeadLetters
-from cdc.events.formats.packing import Registry
 from cdc.events.transactions import Ledger
 from cdc.kafka.broker import Broker, TopicSpec
 from cdc.kafka.producer import Producer
@@ -24,6 +24,9 @@ from cdc.kafka.topology import UNTIL_DELETED, event_settings
 from cdc.log_events import LogEvent
 from cdc.lsn import Position, format_lsn
 from cdc.protocol.relation import Relation
+from cdc.registry.schemas import SchemaRegistry, values_of
+from cdc.routes.faults import route_faults
+from cdc.routes.route import Place
 from cdc.source.bounded_query import asking
 from cdc.source.errors import translated
 from cdc.topics import ddl_topic, dead_letters_topic, outbox_topic, schemas_topic
@@ -44,13 +47,15 @@ class Topics:
         broker: Broker,
         producer: Producer,
         record: Callable[[str, dict[int, int]], None],
-        registry: Registry | None = None,
+        registry: SchemaRegistry | None = None,
     ) -> None:
         self.partitions: dict[str, int] = {}
         self.cut_records = 0
         """Records that became dead letters."""
         self.routed: dict[str, Mapping[str, Any]] = {}
         """Where tables are that a route puts elsewhere than their names say, as in a mark."""
+        self.joined: set[str] = set()
+        """Those of them that are known to be published."""
         self._config = config
         self._broker = broker
         self._producer = producer
@@ -59,6 +64,7 @@ class Topics:
         self._outbox: dict[str, str | None] = {}
         self._tables: set[str] | None = None
         self._described: dict[str, str] = {}
+        self._partitions_of_tables = set[str]()
         self._trigger = DdlTrigger(config.source.dsn)
         self._others = OtherSources(config.source.dsn, config.source.name)
         # Who reads a row before Kafka shows its version would take it for no event of ours.
@@ -76,6 +82,8 @@ class Topics:
         count = partitions or kafka.partitions
         spec = TopicSpec(topic, count, kafka.replication_factor, config)
         created = bool(self._broker.create_topics([spec]))
+        if not created and any(topic == of["topic"] for of in self.routed.values()):
+            refuse_topics_of_others(self._config, self._broker, [topic], values_of(self._registry))
         ends = self._broker.end_offsets([topic])[topic]
         self._producer.next_offsets[topic] = dict(ends)
         self._record(topic, ends)
@@ -87,22 +95,43 @@ class Topics:
         place = self._config.source.place(relation.schema, relation.table)
         topic = place.topic
         self._described[topic] = relation.name
-        if place.route >= 0:
+        if place.route < 0:
+            self.routed.pop(relation.name, None)
+        elif relation.name not in self.joined:
+            self._join(relation, place)
+        else:
             self.routed[relation.name] = place.recorded
         if self._tables is not None:
             self._tables.add(topic)
+
+    def _join(self, relation: Relation, place: Place) -> None:
+        """A table came up where its route puts it, perhaps beside others. Raises ``SourceError``
+        where it must not; a partition is not published itself."""
+        if relation.name in self._partitions_of_tables:
+            return
+        source, tables = self._config.source, self._published()
+        if (relation.schema, relation.table) not in tables:
+            self._partitions_of_tables.add(relation.name)
+            return
+        for fault in route_faults(source.name, source.routing, tables):
+            raise SourceError(fault, "stop capture, correct it, and start capture")
+        was = self.routed.get(relation.name, place.recorded)
+        if was != place.recorded:
+            raise LogError(
+                f"{relation.name} joined, and was in topic {was['topic']} with other keys or "
+                f"partitions than in {place.topic}, or in another topic",
+                "put source.routes back; or run `headwater init --again`",
+            )
+        self.routed[relation.name] = place.recorded
+        self.joined.add(relation.name)
+        if place.topic in self.partitions:
+            _warn_joined(relation.name)
 
     def count(self, topic: str) -> int:
         """The number of partitions of a topic that records go to; it is made ready if need be: a
         table that joined the publication after init needs its topic before its rows."""
         if self.open(topic):
-            table = self._described.get(topic, topic)
-            log.warning(
-                LogEvent.TABLE_JOINED,
-                table=table,
-                reason="its earlier rows are not in Kafka",
-                way_out=f"run `headwater table add {table}`",
-            )
+            _warn_joined(self._described.get(topic, topic))
         return self.partitions[topic]
 
     def outbox(self, topic: str) -> str | None:
@@ -185,7 +214,19 @@ class Topics:
     def _table_topics(self) -> set[str]:
         if self._tables is None:
             source = self._config.source
-            with asking(source.dsn) as conn, translated("reading the published tables"):
-                rows = conn.execute(PUBLISHED, (source.publication_name,)).fetchall()
-            self._tables = {source.topic(schema, table) for schema, table in rows}
+            self._tables = {source.topic(schema, table) for schema, table in self._published()}
         return self._tables
+
+    def _published(self) -> list[tuple[str, str]]:
+        source = self._config.source
+        with asking(source.dsn) as conn, translated("reading the published tables"):
+            return conn.execute(PUBLISHED, (source.publication_name,)).fetchall()
+
+
+def _warn_joined(table: str) -> None:
+    log.warning(
+        LogEvent.TABLE_JOINED,
+        table=table,
+        reason="its earlier rows are not in Kafka",
+        way_out=f"run `headwater table add {table}`",
+    )

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
+from cdc.capture.routed_tables import check_joining
 from cdc.config import Config
 from cdc.events.codes import TRUNCATE
 from cdc.events.form import OURS
 from cdc.kafka.broker import Broker, TopicSpec, different_partitions
 from cdc.kafka.marks import refuse_foreign_topics, refuse_other_form, stored_mark
+from cdc.source.selection import Table
 from headwater.check.finding import Finding
 
 
@@ -41,12 +43,14 @@ def kafka(
     yield from _cleanup(broker, {spec.name: spec for spec in specs if spec.name in existing})
 
 
-def topics_database(config: Config, broker: Broker) -> Iterator[Finding]:
+def topics_database(config: Config, broker: Broker, tables: Sequence[Table]) -> Iterator[Finding]:
     """Raises ``LogError`` where the source's topics are of another database than source.dsn's, or
-    hold events of another form than ``[events]`` has."""
+    hold events of another form than ``[events]`` has, or where routes put ``tables`` elsewhere than
+    their records are, or into topics of another source."""
     refuse_foreign_topics(config, broker)
     if (stored := stored_mark(broker, config.source.name)) is not None:
         refuse_other_form(config, stored.mark.form)
+        check_joining(config, broker, [(one.schema, one.name) for one in tables], stored.mark)
     yield from ()
 
 

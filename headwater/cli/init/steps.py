@@ -109,7 +109,7 @@ def initialise(
             kit = Kit(config, conn, broker, observer, tables)
             refuse_other_history(kit, is_known=known is not None, moved=moved)
             refuse_other_begun_form(kit, known)
-            refuse_other_routes(kit, again=True)
+            refuse_other_routes(kit, known, again=True)
             specs = all_specs(config, tables)
             created = broker.create_topics(specs)
             observer.step(f"topics: {len(created)} created, {len(specs) - len(created)} were there")
@@ -145,13 +145,15 @@ def _take_snapshot(
     producer = BulkProducer(
         config.kafka.bootstrap_servers, config.kafka.producer, security=config.kafka
     )
+    places = routed(kit, known)
     snapshot_id = _resumed(kit, known) if known and with_rows and not again else None
     if snapshot_id is None:
         for name in {source.slot_name, known.slot if known else source.slot_name}:
             if drop_slot(conn, name):
                 kit.observer.step(f"slot {name} of an earlier run dropped: starting over")
         withdraw(kit, producer)
-        snapshot_id = state.begin(conn, source.name, source.slot_name, config.form.recorded)
+        form = config.form
+        snapshot_id = state.begin(conn, source.name, source.slot_name, form.recorded, places)
     ledger = Ledger(conn, snapshot_id)
     identity = identify(conn)
     form = config.form
@@ -172,7 +174,7 @@ def _take_snapshot(
     before = stored_mark(kit.broker, source.name)
     regrouped = before.mark.regrouped if before else {}
     more: dict[str, Any] = {"topic_ids": ids, "regrouped": regrouped, "form": form.recorded}
-    more["routed"] = routed(kit)
+    more["routed"] = places
     mark = Mark(lsn, offsets, *of, source.slot_name, **more)
     send_progress(kit, producer, mark)
     state.complete(conn, snapshot_id, lsn)
@@ -281,7 +283,7 @@ def _standing(
         observer.step(f"{table.label} is not captured: run `headwater table add {table.label}`")
         tables.remove(table)
     with Broker(config.kafka.bootstrap_servers, config.kafka) as broker:
-        refuse_other_routes(Kit(config, conn, broker, observer, tables), again=False)
+        refuse_other_routes(Kit(config, conn, broker, observer, tables), known, again=False)
         if made := restore_topics(config, broker, tables, slot.active_pid, identify(conn)):
             observer.step(f"topics made that were gone, and had been empty: {', '.join(made)}")
     return Outcome(

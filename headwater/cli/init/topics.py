@@ -8,6 +8,12 @@ from time import time_ns
 from typing import Any
 
 from cdc.capture.reconciliation import newest_event
+from cdc.capture.routed_tables import (
+    filled,
+    places_of,
+    refuse_other_sources,
+    with_those_that_left,
+)
 from cdc.config import Config
 from cdc.errors import LogError, SourceError
 from cdc.events.mark_records import StoredMark, mark_records, withdrawing_keys
@@ -86,26 +92,34 @@ def refuse_other_begun_form(kit: Kit, known: SnapshotState | None) -> None:
         refuse_other_form(kit.config, begun)
 
 
-def refuse_other_routes(kit: Kit, *, again: bool) -> None:
-    """What is published next to records of a table must have its keys and partitions. ``again``: a
-    new snapshot is taken, which may be in another topic. Raises ``LogError``."""
-    stored, source = stored_mark(kit.broker, kit.config.source.name), kit.config.source
-    if stored is None or not (source.routes or stored.mark.routed):
+def refuse_other_routes(kit: Kit, known: SnapshotState | None, *, again: bool) -> None:
+    """What is published next to records of a table must have its keys and partitions, and be of
+    this source. ``again``: a new snapshot is taken, which may be in another topic. ``known`` is
+    the snapshot that may have begun them: there is no mark before it is done. Raises
+    ``LogError``."""
+    source, before = kit.config.source, _routed_before(kit, known)
+    if not (source.routes or before):
         return
     tables = [(table.schema, table.name) for table in kit.tables]
-    there = kit.broker.partitions(sorted(stored.mark.offsets))
-    ends = kit.broker.end_offsets(sorted(there))
-    held = [topic for topic, of_topic in ends.items() if any(of_topic.values())]
+    held = filled(kit.broker, source, tables, before)
     differing = changed_keys if again else changed_places
-    if found := differing(source.name, source.routing, tables, stored.mark.routed, held):
+    if found := differing(source.name, source.routing, tables, before, held):
         raise LogError(*found)
+    refuse_other_sources(kit.config, kit.broker, tables, held)
 
 
-def routed(kit: Kit) -> dict[str, Mapping[str, Any]]:
-    """Where tables are that a route puts elsewhere than their names say, as in a mark."""
-    source = kit.config.source
-    places = {table.label: source.place(table.schema, table.name) for table in kit.tables}
-    return {label: place.recorded for label, place in places.items() if place.route >= 0}
+def routed(kit: Kit, known: SnapshotState | None) -> dict[str, Mapping[str, Any]]:
+    """Where tables are that a route puts elsewhere than their names say, as in a mark: those of the
+    source, and those that left it before."""
+    labels = [table.label for table in kit.tables]
+    now = places_of(kit.config.source, [(table.schema, table.name) for table in kit.tables])
+    return with_those_that_left(_routed_before(kit, known), labels, now)
+
+
+def _routed_before(kit: Kit, known: SnapshotState | None) -> Mapping[str, Mapping[str, Any]]:
+    if stored := stored_mark(kit.broker, kit.config.source.name):
+        return stored.mark.routed
+    return known.routed if known else {}
 
 
 def _refuse_records(kit: Kit) -> None:
