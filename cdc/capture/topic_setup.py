@@ -25,7 +25,7 @@ from cdc.log_events import LogEvent
 from cdc.lsn import Position, format_lsn
 from cdc.protocol.relation import Relation
 from cdc.registry.schemas import SchemaRegistry, values_of
-from cdc.routes.faults import route_faults
+from cdc.routes.faults import changed_places, route_faults
 from cdc.routes.route import Place
 from cdc.source.bounded_query import asking
 from cdc.source.errors import translated
@@ -115,13 +115,10 @@ class Topics:
             return
         for fault in route_faults(source.name, source.routing, tables):
             raise SourceError(fault, "stop capture, correct it, and start capture")
-        was = self.routed.get(relation.name, place.recorded)
-        if was != place.recorded:
-            raise LogError(
-                f"{relation.name} joined, and was in topic {was['topic']} with other keys or "
-                f"partitions than in {place.topic}, or in another topic",
-                "put source.routes back; or run `headwater init --again`",
-            )
+        held = [topic for topic, of in self._producer.next_offsets.items() if any(of.values())]
+        named = [(relation.schema, relation.table)]
+        if found := changed_places(source.name, source.routing, named, self.routed, held):
+            raise LogError(*found)
         self.routed[relation.name] = place.recorded
         self.joined.add(relation.name)
         if place.topic in self.partitions:
