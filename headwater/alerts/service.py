@@ -13,7 +13,7 @@ import structlog
 
 from cdc.alarms.sender import Sender
 from cdc.config import Config, RowAlert
-from cdc.errors import HeadwaterError, RetryableError, UsageError
+from cdc.errors import HeadwaterError, RetryableError, SourceError, UsageError
 from cdc.kafka.broker import Broker
 from cdc.kafka.broker.logs import read_compacted
 from cdc.kafka.group_reader import GroupReader
@@ -29,6 +29,8 @@ from headwater.api.tables import CapturedTable
 from headwater.conditions.condition import ConditionError
 
 _PAUSES_S: Final = (1.0, 5.0, 15.0, 60.0)
+_MISFIT_S: Final = 60.0
+"""After so long a table that does not fit an alert is looked at again."""
 _STOP_S: Final = 8.0
 T = TypeVar("T")
 Find = Callable[[str], CapturedTable | None]
@@ -38,19 +40,15 @@ log = structlog.get_logger("serve")
 
 
 class RowAlerts:
-    """All of a configuration. Raises ``UsageError`` for a condition that does not parse, and, where
-    the source answers, for one that does not fit its table."""
+    """All of a configuration. Raises ``UsageError`` for a condition that does not parse. One that
+    does not fit its table as it is now ends neither the server nor other alerts: it is logged, and
+    looked at again."""
 
     def __init__(self, config: Config, find: Find) -> None:
         self._source = config.source.name
         self._alerts = [
             _Alert(config, name, alert, find) for name, alert in config.alerts.rows.items()
         ]
-        for one in self._alerts:
-            try:
-                one.table()
-            except RetryableError:
-                return  # each says so itself, and waits
 
     def start(self) -> None:
         """Begin to read and to send."""
@@ -112,26 +110,35 @@ class _Alert:
 
     def _run(self) -> None:
         """The thread."""
-        tried = 0
+        tried, told = 0, ""
         while not self.ending.is_set():
             try:
                 self._follow()
-                return
-            except RetryableError as error:
+                break
+            except (RetryableError, SourceError) as error:
+                tried = 0 if self.is_running else tried
                 pause_s = _PAUSES_S[min(tried, len(_PAUSES_S) - 1)]
+                tried += 1
                 log.warning(LogEvent.ROW_ALERT_WAITS, alert=self.name, error=error.message,
-                            again_in_s=pause_s)  # fmt: skip
-                tried = 0 if self.is_running else tried + 1
-                self.is_running = False
-                self.ending.wait(pause_s)
+                            hint=error.hint, again_in_s=pause_s)  # fmt: skip
+            except UsageError as error:  # of the table as it is now
+                pause_s = _MISFIT_S
+                if error.message != told:
+                    self._stopped(error)
+                told = error.message
             except HeadwaterError as error:
-                log.error(LogEvent.ROW_ALERT_STOPPED, alert=self.name, error=error.message,
-                          hint=error.hint)  # fmt: skip
+                self._stopped(error)
                 break
             except Exception as error:  # a bug of one alert ends no other, and is not silent
                 log.error(LogEvent.ROW_ALERT_STOPPED, alert=self.name, error=repr(error))
                 break
+            self.is_running = False
+            self.ending.wait(pause_s)
         self.is_running = False
+
+    def _stopped(self, error: HeadwaterError) -> None:
+        log.error(LogEvent.ROW_ALERT_STOPPED, alert=self.name, error=error.message,
+                  hint=error.hint)  # fmt: skip
 
     def _follow(self) -> None:
         """Until told to end."""
@@ -155,7 +162,13 @@ class _Alert:
 
 
 def begin_at_end(broker: Broker, group: str, topic: str) -> bool:
-    """Have a group that was never seen begin where the topic ends now, and say whether it was."""
+    """Have a group that was never seen begin where the topic ends now, and say whether it was.
+    Raises ``RetryableError`` where there is no topic yet."""
+    if topic not in broker.partitions([topic]):
+        raise RetryableError(
+            f"Kafka has no topic {topic} yet",
+            "run `headwater init`, or for a new table `headwater table add`",
+        )
     if broker.committed(group, [topic]).get(topic):
         return False
     ends = broker.end_offsets([topic])

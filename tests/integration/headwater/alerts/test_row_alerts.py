@@ -262,7 +262,9 @@ WRONG: Final = {
 }
 
 
-def test_what_does_not_fit_is_told_by_check_and_keeps_serve_from_starting(shop: Shop) -> None:
+def test_what_does_not_fit_is_told_by_check_and_only_what_does_not_parse_refuses_the_server(
+    shop: Shop,
+) -> None:
     deployment = replace(shop.deployment, extra=shop.deployment.extra)
     right = deployment.extra
     more = "".join(
@@ -280,5 +282,11 @@ def test_what_does_not_fit_is_told_by_check_and_keeps_serve_from_starting(shop: 
     assert fine["alert big"].endswith("with the key and total, mail; mail as published (mask)")
     refused = deployment.run("serve", timeout_s=60)
     assert (refused.returncode, "alerts.rows.syntax" in refused.stderr) == (2, True)
+    deployment.extra = deployment.extra.replace('after.total >"', 'after.gone > 1"')
+    deployment.write()
+    served = Served(deployment)
+    with served.running():
+        running(served)
+        assert served.metric('headwater_row_alert_running{alert="old"') == 0
     deployment.extra = right
     deployment.write()
