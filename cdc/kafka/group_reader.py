@@ -12,10 +12,10 @@ from typing import Any, Final
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, TopicPartition
 
-from cdc.errors import LogError, RetryableError
+from cdc.errors import HeadwaterError, LogError, RetryableError
 from cdc.kafka.login import Login
-from cdc.kafka.partition_reader import FetchedRecord
-from cdc.kafka.range_reader import consumed, reading
+from cdc.kafka.partition_reader import ABSENT, AWAY, GONE, FetchedRecord
+from cdc.kafka.range_reader import reading
 from cdc.kafka.security import PLAINTEXT, Security
 
 _AT_ONCE: Final = 200
@@ -30,6 +30,17 @@ _SETTINGS: Final[Mapping[str, str | int | bool]] = {
 }
 _NOT_NOW: Final = (
     KafkaError.REBALANCE_IN_PROGRESS, KafkaError.ILLEGAL_GENERATION, KafkaError.UNKNOWN_MEMBER_ID,
+)  # fmt: skip
+_PASSING: Final = (
+    *AWAY, *_NOT_NOW, KafkaError.COORDINATOR_NOT_AVAILABLE, KafkaError.NOT_COORDINATOR,
+    KafkaError.COORDINATOR_LOAD_IN_PROGRESS, KafkaError.REQUEST_TIMED_OUT,
+    KafkaError._AUTHENTICATION, KafkaError._MAX_POLL_EXCEEDED,
+)  # fmt: skip
+"""The client goes on by itself, or with another password."""
+_LOST: Final = (*GONE, KafkaError._LOG_TRUNCATION)
+_DENIED: Final = (
+    KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.GROUP_AUTHORIZATION_FAILED,
+    KafkaError.CLUSTER_AUTHORIZATION_FAILED,
 )  # fmt: skip
 
 
@@ -48,6 +59,8 @@ class GroupReader:
         self._topic, self._revoked = topic, revoked
         self._login = Login(security)
         self._paused = False
+        self._generation = 0
+        """Another one whenever partitions come or go."""
         self.assigned: frozenset[int] = frozenset()
         settings = {**reading(bootstrap_servers, security), **_SETTINGS, "group.id": group}
         self._client: Any = Consumer({**settings, "error_cb": self._login})
@@ -62,29 +75,53 @@ class GroupReader:
     def read(self, timeout_s: float) -> list[FetchedRecord]:
         """Some records; nothing where nothing comes in time, also while Kafka does not answer.
 
-        Raises ``LogError`` where Kafka does not hold an offset, or the topic is not there,
-        ``RetryableError`` where the group's offsets cannot be read.
+        Raises ``LogError`` where Kafka does not hold an offset any more, ``RetryableError`` where
+        the topic is not there, or the client may not read it or has no place in the group.
         """
         self._login.renew(self._client)
         found = []
+        for message in self._consumed(timeout_s):
+            partition = message.partition()
+            if (error := message.error()) is not None:
+                self._judge(error, partition if message.topic() is not None else None)
+            elif partition in self.assigned:
+                record = (message.offset(), message.key(), message.value())
+                found.append(FetchedRecord(self._topic, partition, *record))
+        return found
+
+    def _consumed(self, timeout_s: float) -> list[Any]:
+        """What there is, as soon as there is something. Partitions may come and go meanwhile: what
+        was read of them before is read again by who has them then, and is not given."""
         try:
-            messages = consumed(self._client, _AT_ONCE, timeout_s)
+            first = self._client.consume(1, timeout_s)
+            generation = self._generation
+            more = self._client.consume(_AT_ONCE, 0) if first else []
         except KafkaException as exception:
             raise RetryableError(
                 f"reading {self._topic}: {exception.args[0].str()}", "check that Kafka is running"
             ) from None
-        for message in messages:
-            partition, offset = message.partition(), message.offset()
-            if (error := message.error()) is None:
-                record = (self._topic, partition, offset, message.key(), message.value())
-                found.append(FetchedRecord(*record))
-            elif message.topic() is not None and not error.retriable():
-                raise LogError(
-                    f"reading {self._topic}-{partition}: {error.str()}",
-                    "let the reader begin anew under another name: retention removed records that "
-                    "it had not read, or the topic was recreated",
-                )
-        return found
+        if self._generation != generation:
+            first = [one for one in first if one.error() is not None]
+        return [*first, *more]
+
+    def _judge(self, error: KafkaError, partition: int | None) -> None:
+        """Raise what an error means, unless it passes by itself."""
+        if error.code() in _PASSING:
+            return
+        at = self._topic if partition is None else f"{self._topic}-{partition}"
+        kind: type[HeadwaterError] = RetryableError
+        if error.code() in _LOST:
+            kind, hint = LogError, (
+                "let the reader begin anew under another name: retention removed records that it "
+                "had not read, or the topic was recreated"
+            )  # fmt: skip
+        elif error.code() in _DENIED:
+            hint = "grant this client access in Kafka's ACLs: docs/kafka.md#permissions"
+        elif error.code() in ABSENT:
+            hint = "run `headwater init`, or for a new table `headwater table add`"
+        else:
+            hint = "look at what else is in the consumer group, and at the log of the brokers"
+        raise kind(f"reading {at}: {error.str()}", hint)
 
     def pause(self, is_paused: bool) -> None:
         """Fetch nothing for a while; or go on."""
@@ -131,16 +168,19 @@ class GroupReader:
             if place.offset < 0:
                 place.offset = OFFSET_BEGINNING
         client.assign(committed)
+        self._generation += 1
         self.assigned = frozenset(place.partition for place in committed)
         if self._paused:
             self._hold(self.assigned)
 
     def _on_revoke(self, client: Any, partitions: list[Any]) -> None:
         self._revoked([place.partition for place in partitions], False)
+        self._generation += 1
         self.assigned = frozenset()
         client.unassign()
 
     def _on_lost(self, client: Any, partitions: list[Any]) -> None:
         self._revoked([place.partition for place in partitions], True)
+        self._generation += 1
         self.assigned = frozenset()
         client.unassign()

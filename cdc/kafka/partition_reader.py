@@ -31,11 +31,11 @@ _SETTINGS: Final[Mapping[str, str | int | bool]] = {
     "queued.max.messages.kbytes": 16_384,
     "topic.metadata.refresh.interval.ms": 300_000,
 }
-_GONE: Final = (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE)
-_ABSENT: Final = (
+GONE: Final = (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE)
+ABSENT: Final = (
     KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION,
 )  # fmt: skip
-_AWAY: Final = (
+AWAY: Final = (
     KafkaError._TIMED_OUT, KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN, KafkaError._RESOLVE,
 )  # fmt: skip
 LOST_HINT: Final = (
@@ -122,7 +122,7 @@ class PartitionReader:
             try:
                 return int(self._client.get_watermark_offsets(partition, timeout=_SILENT_S)[1])
             except KafkaException as exception:
-                if exception.args[0].code() in _ABSENT:
+                if exception.args[0].code() in ABSENT:
                     return -1
                 raise
 
@@ -216,7 +216,7 @@ class PartitionReader:
     def _fault(self, place: _Place, error: KafkaError) -> LogError:
         topic, partition = place
         at = f"{topic}-{partition} at offset {self._fetched.get(place, 0)}"
-        if error.code() in _GONE:
+        if error.code() in GONE:
             return lost(topic, partition, self._fetched.get(place, 0))
         return LogError(f"reading {at}: {error.str()}")
 
@@ -227,7 +227,7 @@ def _answering(doing: str) -> Iterator[None]:
         yield
     except KafkaException as exception:
         error: KafkaError = exception.args[0]
-        if error.retriable() or error.code() in _AWAY:
+        if error.retriable() or error.code() in AWAY:
             message = f"{doing}: Kafka does not answer ({error.str()})"
             raise RetryableError(message, "check that Kafka is running") from None
         raise LogError(f"{doing}: {error.str()}") from None
