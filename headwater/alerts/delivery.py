@@ -2,8 +2,10 @@
 
 It shares nothing with the event loop of `headwater serve`. An offset is committed when all before
 it was delivered or is a dead letter, so a crash repeats messages, with their ids, and loses none.
-Messages of other keys do not wait for one that the receiver refuses; where nobody answers, or the
-receiver asks for less, all wait with it, and it is tried alone until it is taken.
+Messages of other keys do not wait for one that the receiver refuses. Where nobody answers, or the
+receiver asks for less, all wait, and one is sent to try, of another key each time; if others are
+taken while one is not, that one waits alone. Only time in which the receiver answers counts for
+giving up.
 """
 
 from __future__ import annotations
@@ -35,7 +37,8 @@ _REVOKED_S: Final = 15.0
 """For messages under way when a partition goes: longer than a receiver is waited for."""
 _STOP_S: Final = 5.0
 _GONE: Final = 410
-_THROTTLED: Final = (429, 502, 503, 504)
+_TOO_MANY: Final = 429
+_THROTTLED: Final = (_TOO_MANY, 502, 503, 504)
 """Answers by which a receiver asks for less, or somebody before it says that it is away."""
 
 log = structlog.get_logger("serve")
@@ -91,7 +94,12 @@ class Delivering:
         self._pool = ThreadPoolExecutor(settings.at_once, f"alert {settings.name}")
         self._under_way = 0
         self._all_pause_s = self._all_until = 0.0
+        self._answered = 0
+        """Answers of the receiver itself."""
         self._room = 0
+        self._held: tuple[Delivery, str] | None = None
+        """A dead letter for which there is no room, and its cause: nothing is sent meanwhile."""
+        self._held_until = 0.0
         self._committed: dict[int, int] = {}
         self._commit_at = 0.0
         self.reader: Reader | None = None
@@ -138,6 +146,8 @@ class Delivering:
             with suppress(RetryableError):  # else it is sent twice, with the same id
                 self._settle(_REVOKED_S)
         self._queue.drop(partitions)
+        if self._held is not None and self._held[0].partition in partitions:
+            self._held = None
         for partition in partitions:
             self._committed.pop(partition, None)
 
@@ -157,11 +167,13 @@ class Delivering:
         if message is not None:
             self._queue.add(
                 Delivery(record.partition, record.offset, record.key, message.id, message.body,
-                         message.refused)
+                         message.refused, time.monotonic())
             )  # fmt: skip
 
     def _dispatch(self) -> None:
         """A receiver that was away is asked with one message first."""
+        if not self._has_room():
+            return
         most = 1 if self._all_pause_s else self._settings.at_once
         while self._under_way < most and time.monotonic() >= self._all_until:
             delivery = self._queue.take(time.monotonic())
@@ -169,9 +181,9 @@ class Delivering:
                 return
             if delivery.refused:
                 self._put_aside(delivery, delivery.refused)
+                if self._held is not None:
+                    return
                 continue
-            if delivery.first_s is None:
-                delivery.first_s = time.monotonic()
             self._under_way += 1
             self._pool.submit(self._send, delivery)
 
@@ -196,35 +208,54 @@ class Delivering:
     def _judge(self, answer: _Answer) -> None:
         self._under_way -= 1
         delivery, now_s = answer.delivery, time.monotonic()
+        is_own = answer.status is not None and answer.status not in _THROTTLED
+        if is_own or not answer.reason:
+            self._answered += 1
+            self._all_pause_s = 0.0
         if not answer.reason:
             self._counts.sent += 1
-            self._all_pause_s = 0.0
             self._queue.done(delivery)
             return
         self._counts.failed += 1
-        assert delivery.first_s is not None, "it was sent"
-        if answer.status == _GONE or now_s - delivery.first_s >= self._settings.give_up_s:
-            self._all_pause_s = 0.0 if answer.status else self._all_pause_s
+        delivery.attempts += 1
+        others = delivery.answered is not None and self._answered > delivery.answered
+        is_refused = is_own or (others and answer.status != _TOO_MANY)
+        _age(delivery, is_refused, now_s)
+        if answer.status == _GONE or (
+            is_refused and delivery.refused_for_s >= self._settings.give_up_s
+        ):
             self._put_aside(delivery, answer.reason)
             return
-        delivery.attempts += 1
-        again_s = self._pause(delivery, answer.status)
+        if not is_own:
+            delivery.answered = self._answered
+            delivery.is_alone |= is_refused
+        is_alone = is_own or (delivery.is_alone and answer.status != _TOO_MANY)
+        again_s = self._pause(delivery) if is_alone else self._pause_all(delivery)
         log.warning(LogEvent.ROW_ALERT_NOT_SENT, alert=self._settings.name, id=delivery.id,
                     reason=answer.reason, again_in_s=again_s)  # fmt: skip
 
-    def _pause(self, delivery: Delivery, status: int | None) -> float:
-        """Have it wait, and all with it where the receiver is away; for how long."""
+    def _pause(self, delivery: Delivery) -> float:
+        """Have it wait, alone; for how long."""
+        doubled_s = self._settings.first_pause_s * 2.0 ** min(delivery.attempts - 1, 30)
+        pause_s = min(doubled_s, LONGEST_PAUSE_S)
+        self._queue.again(delivery, time.monotonic() + pause_s)
+        return pause_s
+
+    def _pause_all(self, delivery: Delivery) -> float:
+        """Have all wait, for the receiver is away; for how long."""
         first_s, now_s = self._settings.first_pause_s, time.monotonic()
-        if status is not None and status not in _THROTTLED:
-            self._all_pause_s = 0.0
-            pause_s = min(first_s * 2.0 ** min(delivery.attempts - 1, 30), LONGEST_PAUSE_S)
-            self._queue.again(delivery, now_s + pause_s)
-            return pause_s
         if now_s >= self._all_until:  # others that were under way tell the same
             self._all_pause_s = min(2 * self._all_pause_s or first_s, LONGEST_PAUSE_S)
             self._all_until = now_s + self._all_pause_s
-        self._queue.again(delivery, 0.0)  # before those that were never sent
+        self._queue.again(delivery, now_s)  # behind the others, one of which is sent to try
         return max(0.0, self._all_until - now_s)
+
+    def _has_room(self) -> bool:
+        """Whether nothing is held; what is, becomes a dead letter if there is room by now."""
+        if self._held is not None and time.monotonic() >= self._held_until:
+            held, self._held = self._held, None
+            self._put_aside(*held)
+        return self._held is None
 
     def _put_aside(self, delivery: Delivery, cause: str) -> None:
         """Make it a dead letter; while too many of those wait, all wait."""
@@ -232,8 +263,11 @@ class Delivering:
         if self._room <= 0:
             self._room = MOST_LETTERS - len(self._letters.open(name))
         if self._room <= 0:
-            self._all_until = time.monotonic() + self._settings.first_pause_s
-            self._queue.again(delivery, self._all_until)
+            if self._held is not None:
+                self._queue.again(delivery, time.monotonic())  # it is sent again
+                return
+            self._held = delivery, cause
+            self._held_until = time.monotonic() + self._settings.first_pause_s
             log.error(LogEvent.ROW_ALERT_HELD, alert=name, dead_letters=MOST_LETTERS, cause=cause)
             return
         place = f"{self._settings.topic}-{delivery.partition}-{delivery.offset}"
@@ -243,3 +277,10 @@ class Delivering:
         self._counts.letters += 1
         self._queue.done(delivery)
         log.error(LogEvent.ROW_ALERT_DEAD_LETTER, alert=name, id=delivery.id, at=place, cause=cause)
+
+
+def _age(delivery: Delivery, is_refused: bool, now_s: float) -> None:
+    """Count the time between two refusals."""
+    if is_refused and delivery.refused_s is not None:
+        delivery.refused_for_s += now_s - delivery.refused_s
+    delivery.refused_s = now_s if is_refused else None

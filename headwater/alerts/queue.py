@@ -22,8 +22,8 @@ _Lane = tuple[int, bytes | None]
 
 @dataclass(slots=True, eq=False)
 class Delivery:
-    """One message. ``refused`` says why it cannot be sent, where its event is not understood;
-    ``first_s`` is when it was sent first, of the monotonic clock."""
+    """One message. ``refused`` says why it cannot be sent, where its event is not understood. Times
+    are of the monotonic clock."""
 
     partition: int
     offset: int
@@ -31,8 +31,16 @@ class Delivery:
     id: str
     body: bytes
     refused: str = ""
-    first_s: float | None = None
+    added_s: float = 0.0
     attempts: int = 0
+    refused_s: float | None = None
+    """When the receiver refused it last; None where it was away since."""
+    refused_for_s: float = 0.0
+    """How long the receiver has refused it, without the time in which that was away."""
+    answered: int | None = None
+    """How many answers there were when nobody took this one last."""
+    is_alone: bool = False
+    """Nobody took it while the receiver answered to others."""
     number: int = 0
     """In the order in which they were added; the queue gives it."""
 
@@ -74,11 +82,11 @@ class Queue:
         lane = self._lanes.setdefault(delivery.lane, deque())
         lane.append(delivery)
         if len(lane) == 1:
-            self._push(0.0, delivery)
+            self._push(delivery.added_s, delivery)
 
     def take(self, now_s: float) -> Delivery | None:
-        """One that may be sent now, the oldest of those that wait for the same time. Call ``done``
-        or ``again`` for it."""
+        """One that may be sent now, the one that may be for the longest time. Call ``done`` or
+        ``again`` for it."""
         while self._ready and self._ready[0][0] <= now_s:
             delivery = heapq.heappop(self._ready)[2]
             if self._is_first(delivery):
@@ -94,12 +102,12 @@ class Queue:
         self._bytes -= len(delivery.body)
         del self._waiting[delivery.partition][delivery.offset]
         if lane:
-            self._push(0.0, lane[0])
+            self._push(lane[0].added_s, lane[0])
         else:
             del self._lanes[delivery.lane]
 
     def again(self, delivery: Delivery, at_s: float) -> None:
-        """It is to be sent again then, 0 for at once; its key waits with it."""
+        """It is to be sent again then; its key waits with it."""
         if self._is_first(delivery):
             self._push(at_s, delivery)
 

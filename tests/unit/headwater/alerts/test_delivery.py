@@ -164,20 +164,77 @@ def test_what_is_refused_holds_up_its_key_alone_and_nothing_behind_it_is_committ
 
 
 @pytest.mark.parametrize("error", [URLError("refused"), TimeoutError(), refused(503), refused(429)])
-def test_a_receiver_that_is_away_is_asked_with_one_message_until_it_answers(
+def test_a_receiver_that_is_away_is_asked_with_one_message_at_a_time_of_another_key_each(
     alert: Alert, error: Exception
 ) -> None:
     def away(_: str) -> Exception:
         return error
 
     alert.receiver.answers = away
-    alert.topic.write(*"abcdefgh")
+    alert.topic.write(*"abcde")
     with alert.delivering.reading(alert.topic):
-        alert.until(lambda: len(alert.receiver.asked) >= 8, "some attempts")
-        assert set(alert.receiver.asked) <= {f"msg_{key}_{at}" for at, key in enumerate("abcd")}
+        alert.until(lambda: alert.counts.failed == 4, "those that are sent at first")
+        alert.receiver.most_at_once = 0
+        alert.until(lambda: alert.counts.failed == 9, "some attempts")
+        assert alert.receiver.most_at_once == 1
+        assert alert.receiver.asked[4] == "msg_e_4"
+        assert set(alert.receiver.asked[4:]) == {f"msg_{k}_{at}" for at, k in enumerate("abcde")}
         alert.receiver.answers = lambda _: None
-        alert.until_all(8)
+        alert.until_all(5)
     assert alert.box.letters == []
+
+
+@pytest.mark.parametrize("error", [URLError("reset"), TimeoutError(), refused(502), refused(504)])
+def test_a_message_that_nobody_takes_while_others_are_taken_waits_alone(
+    alert: Alert, error: Exception
+) -> None:
+    alert.receiver.answers = lambda id_: error if id_ == "msg_a_0" else None
+    alert.topic.write(*"abcdefghia")
+    with alert.delivering.reading(alert.topic):
+        alert.until_all(8)
+        attempts = alert.receiver.asked.count("msg_a_0")
+        alert.until(lambda: alert.receiver.asked.count("msg_a_0") > attempts, "another attempt")
+        alert.topic.write(*"bcdefghi")
+        alert.until_all(16)
+        assert order(alert.receiver.taken, "a") == []
+        alert.delivering.commit()
+        assert alert.topic.committed == {0: 0}
+        alert.receiver.answers = lambda _: None
+        alert.until_all(18)
+    assert order(alert.receiver.taken, "a") == [0, 9]
+    assert alert.box.letters == []
+
+
+def test_a_message_that_nobody_takes_while_others_are_taken_is_a_dead_letter_in_the_end() -> None:
+    alert = Alert(give_up_s=0.05)
+    alert.receiver.answers = lambda id_: refused(502) if id_ == "msg_a_0" else None
+    alert.topic.write(*"aa")
+
+    def given_up() -> bool:
+        if not alert.topic.waiting:
+            alert.topic.write("b")
+        return bool(alert.box.letters)
+
+    with alert.delivering.reading(alert.topic):
+        alert.until(given_up, "the dead letter")
+        alert.until(lambda: order(alert.receiver.taken, "a") == [1], "the next of its key")
+    assert [one.id for one in alert.box.letters] == ["msg_a_0"]
+
+
+@pytest.mark.parametrize("first", [refused(503), refused(400), refused(429)])
+def test_time_in_which_the_receiver_is_away_gives_nothing_up(first: Exception) -> None:
+    alert = Alert(give_up_s=0.1)
+    alert.receiver.answers = lambda _: first
+    alert.topic.write(*"aab")
+    with alert.delivering.reading(alert.topic):
+        alert.until(lambda: alert.counts.failed >= 2, "the first answers")
+        alert.receiver.answers = lambda _: URLError("refused")
+        away_s = time.monotonic() + 0.25
+        alert.until(lambda: time.monotonic() > away_s, "a time longer than that of giving up")
+        alert.receiver.answers = lambda _: None
+        alert.until_all(3)
+    assert alert.box.letters == []
+    assert order(alert.receiver.taken, "a") == [0, 1]
 
 
 def test_after_some_time_a_message_is_a_dead_letter_and_its_key_goes_on() -> None:
@@ -216,15 +273,33 @@ def test_with_too_many_dead_letters_all_waits_until_some_are_settled(
 ) -> None:
     monkeypatch.setattr(module, "MOST_LETTERS", 2)
     alert.topic.write(*"abc", value=b"unsaid")
+    alert.topic.write(*"de")
     with alert.delivering.reading(alert.topic):
         alert.until(lambda: len(alert.box.letters) == 2, "two letters")
         for _ in range(20):
             alert.delivering.turn()
         alert.delivering.commit()
         assert (len(alert.box.letters), alert.topic.committed) == (2, {0: 2})
+        assert alert.receiver.asked == []
         alert.box.letters.clear()
-        alert.until(lambda: len(alert.box.letters) == 1, "the third")
-    assert alert.topic.committed == {0: 3}
+        alert.until_all(2)
+    assert [one.id for one in alert.box.letters] == ["msg_c_2"]
+    assert alert.topic.committed == {0: 5}
+
+
+def test_what_is_held_goes_with_its_partition(
+    alert: Alert, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "MOST_LETTERS", 0)
+    alert.topic.write("a", value=b"unsaid")
+    alert.topic.write("b")
+    with alert.delivering.reading(alert.topic):
+        alert.until(lambda: not alert.topic.waiting, "them to be read")
+        alert.delivering.revoked([0], False)
+        alert.topic.end = 0
+        alert.topic.write("c")
+        alert.until_all(1)
+    assert (alert.receiver.taken, alert.box.letters) == (["msg_c_0"], [])
 
 
 def test_a_letter_that_cannot_be_written_is_not_committed(alert: Alert) -> None:

@@ -45,6 +45,19 @@ def test_what_waits_for_the_same_time_is_sent_in_its_order() -> None:
     assert queue.take(0) is a
 
 
+def test_one_that_is_to_be_sent_again_goes_before_those_that_came_later() -> None:
+    """So that it is sent again, however fast others come."""
+    queue = Queue()
+    early, later = delivery(0, b"1"), delivery(1, b"2")
+    early.added_s, later.added_s = 1.0, 9.0
+    for one in (early, later):
+        queue.passed(0, one.offset)
+        queue.add(one)
+    assert queue.take(9) is early
+    queue.again(early, 5.0)
+    assert [queue.take(9), queue.take(9)] == [early, later]
+
+
 def test_offsets_are_committed_up_to_the_oldest_that_waits() -> None:
     a, b = delivery(3, b"1"), delivery(5, b"2")
     queue = filled(a, b)
