@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from datetime import UTC, datetime
 from typing import Any, Final, NamedTuple
 
@@ -103,9 +103,10 @@ class Rule:
         chosen = self._chosen(relation)
         source = event.source
         unchanged = [name for name in event.unchanged if name in chosen]
+        known = chosen if relation.replica_identity == "f" else chosen & frozenset(relation.key)
         images = {
-            name: _part(image, chosen, unchanged if name == "after" else ())
-            for name, image in (("before", event.before), ("after", event.after))
+            "before": _part(event.before, known, ()),
+            "after": _part(event.after, chosen, unchanged),
         }
         at_s = int(source.get("ts_ms", 0)) / 1000
         return orjson.dumps(
@@ -148,7 +149,7 @@ def _images(event: Event, relation: Relation) -> Mapping[str, Image]:
 
 
 def _part(
-    row: Mapping[str, Any] | None, chosen: frozenset[str], unchanged: Any
+    row: Mapping[str, Any] | None, chosen: frozenset[str], unchanged: Collection[str]
 ) -> dict[str, Any] | None:
     if row is None:
         return None

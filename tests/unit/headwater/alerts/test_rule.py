@@ -105,6 +105,22 @@ def test_a_value_that_an_update_left_out_is_named_and_no_placeholder_is_sent() -
     assert (data["after"], data["unchanged"]) == ({"total": "1200"}, ["note"])
 
 
+@pytest.mark.parametrize(
+    ("relation", "before"),
+    [(DEFAULT, {"id": 7}), (FULL, {"id": 7, "total": None, "note": None})],
+)
+def test_old_values_that_nobody_knows_are_not_told_as_null(
+    relation: Relation, before: dict[str, Any]
+) -> None:
+    """A delete has a place for each column; without FULL only the key was told."""
+    found = sent(
+        rule("op = 'd'", relation, columns=["id", "total", "note"]),
+        event("d", {"id": 7, "total": None, "note": None, "mail": None}, None),
+    )
+    assert found is not None
+    assert json.loads(found.body)["data"]["before"] == before
+
+
 def test_a_change_has_one_id_however_often_it_is_sent() -> None:
     first, again = sent(rule(), event("u", OLD, NEW)), sent(rule(), event("u", OLD, NEW))
     other = sent(rule(), event("u", OLD, NEW, ordinal=3))
