@@ -35,7 +35,7 @@ _MOST_SNAPSHOTS: Final = 50
 
 def checks(config: Config, reload: Callable[[], Config]) -> tuple[Check, ...]:
     """What ``headwater check`` finds of source, views, Kafka and stores, by the configuration as it
-    is now. ``config`` is that of this process, which may know other views."""
+    is now. ``config`` is that of this process, which may know other views and alerts."""
     try:
         now = reload()
     except ConfigError as error:
@@ -46,7 +46,23 @@ def checks(config: Config, reload: Callable[[], Config]) -> tuple[Check, ...]:
         views = ", ".join(other)
         message = f"its views are those of its start; declared or removed since: {views}"
         told.append(Check("warning", "headwater serve", message, "restart `headwater serve`"))
+    if other := _other_alerts(config, now):
+        message = f"it sends alerts on rows as at its start; changed since: {', '.join(other)}"
+        told.append(Check("warning", "headwater serve", message, "restart `headwater serve`"))
     return tuple(told)
+
+
+def _other_alerts(config: Config, now: Config) -> list[str]:
+    """Names of alerts on rows that are not the same in both."""
+    one, other = config.alerts, now.alerts
+    return sorted(
+        name
+        for name in one.rows.keys() | other.rows.keys()
+        if name not in one.rows
+        or name not in other.rows
+        or one.rows[name] != other.rows[name]
+        or one.secret_of(one.rows[name]) != other.secret_of(other.rows[name])
+    )
 
 
 def topics(

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from cdc.config import Config, load_config
+from cdc.config import Alerts, Config, RowAlert, load_config
 from headwater.check.finding import Finding
 from headwater.pipeline import look_ups
 from headwater.pipeline.pages import Check
@@ -49,6 +49,35 @@ def test_checks_are_of_the_configuration_as_it_is_now(
     )
     assert asked == [now]
     assert len(look_ups.checks(now, lambda: now)) == 1
+
+
+def test_alerts_on_rows_that_this_server_does_not_send_as_declared_are_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else an alert looks fine that nobody runs."""
+    monkeypatch.setattr(look_ups, "preflight", lambda *_: [])
+    base = config(tmp_path / "headwater.toml", "a")
+
+    def declared(secret: str = "secret", **conditions: str) -> Config:
+        rows = {
+            name: RowAlert(table="public.t", when=when, webhook="http://127.0.0.1:9")
+            for name, when in conditions.items()
+        }
+        alerts = Alerts(secret_file=secret, rows=rows)
+        return base.model_copy(update={"alerts": alerts})
+
+    at_start = declared(same="after.id = 1", other="after.id = 1", gone="after.id = 1")
+    now = declared(same="after.id = 1", other="after.id = 2", recent="after.id = 1")
+    (found,) = look_ups.checks(at_start, lambda: now)
+    assert (found.level, found.check) == ("warning", "headwater serve")
+    assert found.message == (
+        "it sends alerts on rows as at its start; changed since: gone, other, recent"
+    )
+    assert look_ups.checks(now, lambda: now) == ()
+    (found,) = look_ups.checks(
+        declared(same="after.id = 1"), lambda: declared("elsewhere", same="after.id = 1")
+    )
+    assert found.message.endswith("changed since: same")
 
 
 def test_a_configuration_that_is_wrong_now_is_told(tmp_path: Path) -> None:
