@@ -45,7 +45,7 @@ class Rule:
         self._source, self._name, self._columns = source, name, alert.columns
         self._condition, self._table = parse_condition(alert.when), alert.table
         self._versions = versions
-        self._known: dict[str, tuple[Relation, Condition | str]] = {}
+        self._known: dict[tuple[str, str], tuple[Relation, Condition | str]] = {}
 
     def refuse_misfit(self, relation: Relation) -> None:
         """Raise ``ConditionError`` where condition or columns do not fit the table."""
@@ -72,7 +72,7 @@ class Rule:
         of = f"{event.source.get('schema')}.{event.source.get('table')}"
         if event.op not in _DONE or of != self._table:  # a topic may have several tables
             return None
-        relation, condition = self._version(str(event.source.get("schema_id")))
+        relation, condition = self._version(str(event.source.get("schema_id")), event.op)
         refused = ""
         if isinstance(condition, str):
             refused = condition
@@ -84,15 +84,18 @@ class Rule:
                 refused = str(error)
         return Message(self._id(event.position.hex()), self._body(event, relation, key), refused)
 
-    def _version(self, schema_id: str) -> tuple[Relation, Condition | str]:
-        if schema_id not in self._known:
-            relation = self._versions(schema_id)
+    def _version(self, schema_id: str, op: str) -> tuple[Relation, Condition | str]:
+        """The table as it was, and the condition for its changes, or why it does not fit them."""
+        if (schema_id, op) not in self._known:
+            of_others = (self._known.get((schema_id, other)) for other in _DONE)
+            known = next((one for one in of_others if one is not None), None)
+            relation = self._versions(schema_id) if known is None else known[0]
             try:
-                found: Condition | str = fitted_to_changes(self._condition, relation)
+                found: Condition | str = fitted_to_changes(self._condition, relation, op)
             except ConditionError as error:
                 found = str(error)
-            self._known[schema_id] = relation, found
-        return self._known[schema_id]
+            self._known[schema_id, op] = relation, found
+        return self._known[schema_id, op]
 
     def _id(self, position: str) -> str:
         """The same whenever this change is sent by this alert."""

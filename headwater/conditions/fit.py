@@ -60,8 +60,9 @@ def fitted_to_rows(condition: Condition, relation: Relation) -> Condition:
     return replaced(condition, partial(_fitted, relation, found))
 
 
-def fitted_to_changes(condition: Condition, relation: Relation) -> Condition:
-    """A condition over ``before.COLUMN``, ``after.COLUMN`` and ``op``. Raises as for rows."""
+def fitted_to_changes(condition: Condition, relation: Relation, op: str = "") -> Condition:
+    """A condition over ``before.COLUMN``, ``after.COLUMN`` and ``op``, for changes of one ``op``
+    or, without, for all. Raises as for rows."""
 
     def found(reference: Reference) -> Column:
         if not reference.image:
@@ -71,6 +72,7 @@ def fitted_to_changes(condition: Condition, relation: Relation) -> Condition:
             )
         column = _column(reference, relation)
         is_known = relation.replica_identity == "f" or reference.name in relation.key
+        is_known |= op == "c"  # an insert has no old row, whose columns are null then
         if reference.image == BEFORE and not is_known:
             raise ConditionError(
                 f"at character {reference.at}: {reference} is not known: {relation.name} has not "

@@ -147,6 +147,19 @@ def test_what_an_event_does_not_say_is_not_guessed() -> None:
     assert foreign.refused
 
 
+def test_an_insert_is_decided_also_after_its_table_has_lost_full() -> None:
+    """It has no old row, so nothing of that is unknown."""
+    of_table = rule(relation=DEFAULT)
+    found = sent(of_table, event("c", None, NEW))
+    assert found is not None
+    assert found.refused == ""
+    assert sent(of_table, event("c", None, OLD)) is None
+    for told in (event("u", None, NEW), event("d", {"id": 7}, None)):
+        unsaid = sent(of_table, told)
+        assert unsaid is not None
+        assert "REPLICA IDENTITY FULL" in unsaid.refused
+
+
 def test_the_old_key_is_known_without_full() -> None:
     assert sent(rule("before.id = 7", DEFAULT), event("u", None, NEW)) is not None
 
