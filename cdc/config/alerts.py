@@ -8,7 +8,7 @@ from pydantic import Field, model_validator
 
 from cdc.alarms.signature import webhook_key
 from cdc.config.stores import Section
-from cdc.config.values import Name, Period, TableName, WebhookUrl
+from cdc.config.values import AlertedTable, Name, Period, WebhookUrl
 from cdc.config.variables import is_open
 
 _SIGNED = (
@@ -24,7 +24,7 @@ class RowAlert(Section):
     by default that of ``[alerts]``.
     """
 
-    table: TableName
+    table: AlertedTable
     when: str = Field(min_length=1)
     webhook: WebhookUrl = Field(min_length=1, repr=False)
     secret_file: str = ""

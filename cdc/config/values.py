@@ -118,6 +118,9 @@ Name = Annotated[
 TableName = Annotated[
     str, _of_form(r"[^.*]+\.[^*]+", 'name one table, in quotes: [tables."public.orders"]')
 ]
+AlertedTable = Annotated[
+    str, _of_form(r"[^.*]+\.[^*]+", 'name one table with its schema: "public.orders"')
+]
 SlotName = Annotated[str, _of_form(r"[a-z0-9_]{0,63}", "use up to 63 small letters, digits and _")]
 Servers = Annotated[str, AfterValidator(_servers)]
 Setting = Annotated[str | int | float | bool, BeforeValidator(_setting)]

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from urllib.parse import urlsplit
 
 from cdc.errors import HeadwaterError
+from cdc.sslmode import is_here
 from headwater.alerts.rule import ALL
 from headwater.alerts.service import fitting_table
 from headwater.api.changes.event_position import refuse_unread
@@ -40,3 +41,15 @@ def row_alerts(source: Source) -> Iterator[Finding]:
             f"changes of {relation.name} go to {urlsplit(alert.webhook).hostname}, with {what}"
         )
         yield Finding("ok", check, "; ".join([message, *treated]))
+        yield from unencrypted(name, alert.webhook)
+
+
+def unencrypted(name: str, webhook: str) -> Iterator[Finding]:
+    """A warning where messages leave this machine by plain HTTP."""
+    url = urlsplit(webhook)
+    if url.scheme == "http" and not is_here(url.hostname or ""):
+        message = (
+            f"alerts.rows.{name}.webhook: http:// to {url.hostname}: messages are signed, but can "
+            "be read by anybody between"
+        )
+        yield Finding("warning", f"alert {name}", message, "use https://")

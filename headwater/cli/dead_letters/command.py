@@ -72,7 +72,7 @@ def list_(
     names = list(views or config.views)
     found = _of_views(config, [name for name in names if not _is_alert(name)])
     for name in filter(_is_alert, names):
-        found += row_alerts.entries(config, name)
+        found += _of_one_alert(config, name)
     if not views:
         found += capture.entries(config)
         found += row_alerts.entries(config) if config.alerts.rows else []
@@ -139,6 +139,13 @@ def _of_views(config: Config, views: Sequence[str]) -> list[Entry]:
 
 def _is_alert(name: str) -> bool:
     return name.startswith(row_alerts.PREFIX)
+
+
+def _of_one_alert(config: Config, alert: str) -> list[Entry]:
+    """Raises ``UsageError`` for a name that no alert has."""
+    found = row_alerts.entries(config, alert)
+    row_alerts.refuse_unknown(config, alert, found)
+    return found
 
 
 def _of_alert(config: Config, wanted: str) -> Entry:
@@ -234,7 +241,7 @@ def _settle(
     """Those of the keys that are ``given``, all if None. Exits with 1 where some are left."""
     config, done = configured(ctx), Settled()
     is_alert = _is_alert(view)
-    found = row_alerts.entries(config, view) if is_alert else _of_views(config, [view])
+    found = _of_one_alert(config, view) if is_alert else _of_views(config, [view])
     wanted = chosen(view, found, given) if given and found else None
     if found and is_alert:
         done = row_alerts.settle(config, kind, view, wanted)

@@ -76,6 +76,14 @@ def settle(config: Config, kind: str, alert: str, wanted: Sequence[Entry] | None
     return Settled(len(done), len(keys), [{"key": k, "cause": why} for k, why in left.items()])
 
 
+def refuse_unknown(config: Config, alert: str, found: Sequence[Entry]) -> None:
+    """Raise ``UsageError`` for a name that no alert has, of which no letter is left either."""
+    name = alert.removeprefix(PREFIX)
+    if not found and name not in config.alerts.rows:
+        known = ", ".join(PREFIX + one for one in config.alerts.rows) or "none"
+        raise UsageError(f"there is no alert {alert}", f"declared: {known}")
+
+
 def _open(config: Config, alert: str) -> list[Letter]:
     from headwater.alerts.letters import LetterBox
 

@@ -85,3 +85,12 @@ def test_letters_of_an_alert_that_is_not_declared_can_be_discarded_and_not_sent(
     with pytest.raises(UsageError, match="not declared"):
         row_alerts.settle(CONFIG, "retry", "alerts.gone", None)
     assert row_alerts.settle(CONFIG, "discard", "alerts.gone", None).events == 1
+
+
+@pytest.mark.usefixtures("sent")
+def test_a_name_that_no_alert_has_is_refused_unless_letters_are_left_of_it() -> None:
+    with pytest.raises(UsageError, match=r"there is no alert alerts\.bgi") as caught:
+        row_alerts.refuse_unknown(CONFIG, "alerts.bgi", [])
+    assert "alerts.big" in caught.value.hint
+    row_alerts.refuse_unknown(CONFIG, "alerts.big", [])
+    row_alerts.refuse_unknown(CONFIG, "alerts.gone", [row_alerts.told(letter(1, "a"))])
