@@ -56,10 +56,10 @@ def row_key(config: Config, table: str, given: Sequence[str]) -> RowKey:
     rows, place = RowEncoder(shape, config.form, source.name), source.place(schema, name)
     event = rows.key(row)
     assert event is not None, "the table has a key"
-    placed = rows.partition_key(row) if place.partition_by else event
     packing = table_packing(shape, source.name, config.form, NoIds())
     if packing is not None:  # the id is no part of a key that is compared
         event = packing.key(event)
+    placed = rows.partition_key(row) if place.partition_by else event
     plain = {name: value.decode() for name, value in at.items()}
     return RowKey(f"{schema}.{name}", place.topic, event, placed, plain)
 
