@@ -71,6 +71,8 @@ def test_views_over_topics_with_schemas_in_a_registry_are_equal_through_kill_and
                 report = json.loads(done(shop, "verify", view, "--json"))
                 assert report["equal"], report
                 assert report["source_rows"] > 40
+            found = json.loads(done(shop, "trace", "customer", "1999-12-31", "--json"))
+            assert [one["op"] for one in found["changes"]] == ["insert"]
             shop.execute("truncate reading", "truncate orders")
             shop.captured(capture)
             done(shop, "wait", *views, "--timeout", "120")
