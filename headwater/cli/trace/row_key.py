@@ -51,17 +51,25 @@ def row_key(config: Config, table: str, given: Sequence[str]) -> RowKey:
             )
         texts = given_texts(f"{schema}.{name}", shape.key, given)
         values = _values(conn, shape, f"{identifier(schema)}.{identifier(name)}", texts)
-    at = dict(zip(shape.key, values, strict=True))
+    event, placed = key_bytes(config, shape, values)
+    plain = {name: value.decode() for name, value in zip(shape.key, values, strict=True)}
+    topic = source.topic(schema, name)
+    return RowKey(f"{schema}.{name}", topic, event, placed, plain)
+
+
+def key_bytes(config: Config, shape: Relation, values: Sequence[bytes]) -> tuple[bytes, bytes]:
+    """The key of records whose key columns have these values, but for a schema's id, and what
+    chooses their partition. Pure."""
+    at, name = dict(zip(shape.key, values, strict=True)), config.source.name
     row: Values = [at.get(column.name) for column in shape.columns]
-    rows, place = RowEncoder(shape, config.form, source.name), source.place(schema, name)
+    rows = RowEncoder(shape, config.form, name)
     event = rows.key(row)
     assert event is not None, "the table has a key"
-    packing = table_packing(shape, source.name, config.form, NoIds())
-    if packing is not None:  # the id is no part of a key that is compared
+    packing = table_packing(shape, name, config.form, NoIds())
+    if packing is not None:
         event = packing.key(event)
-    placed = rows.partition_key(row) if place.partition_by else event
-    plain = {name: value.decode() for name, value in at.items()}
-    return RowKey(f"{schema}.{name}", place.topic, event, placed, plain)
+    parted = config.source.place(shape.schema, shape.table).partition_by
+    return event, rows.partition_key(row) if parted else event
 
 
 def no_table(label: str, captured: Sequence[str]) -> UsageError:

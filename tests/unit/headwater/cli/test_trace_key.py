@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 from io import StringIO
+from pathlib import Path
 
 import pytest
 from rich.console import Console
 
+from cdc.config import parse_config
 from cdc.errors import UsageError
+from cdc.events.captured_table import Table
+from cdc.events.envelope import SourceContext
+from cdc.events.formats.packing import NoIds
+from cdc.protocol.messages import Values
+from cdc.protocol.relation import Column, Relation, TypeInfo
+from cdc.topics import partition_for, unframed
 from headwater.cli.trace.changes import KeyLog
 from headwater.cli.trace.display import show
-from headwater.cli.trace.row_key import RowKey, given_texts, no_table
+from headwater.cli.trace.row_key import RowKey, given_texts, key_bytes, no_table
 from headwater.cli.trace.way import Way, unchecked
 
 
@@ -68,3 +76,36 @@ def test_a_row_that_is_not_looked_up_has_its_reason() -> None:
         "the view's row is not made of this row alone: it reads several tables"
     )
     assert unchecked("", "public.orders") == "the view's key is not the key of public.orders"
+
+
+@pytest.mark.parametrize("parted", [False, True])
+@pytest.mark.parametrize("format", ["", "avro", "json-schema", "protobuf"])
+def test_a_key_is_looked_for_where_the_stream_puts_it(format: str, parted: bool) -> None:
+    route = {"tables": ["public.t"], "topic": "{source}.t", "partition_by": ["c1"]}
+    registry = {"format": format, "registry": {"url": "http://127.0.0.1:9"}}
+    config = parse_config(
+        {
+            "source": {"name": "s", "dsn": "x", "tables": ["public.*"],
+                       "routes": [route] if parted else []},
+            "kafka": {"bootstrap_servers": "127.0.0.1:9"},
+            "events": registry if format else {},
+        },
+        {},
+        Path("/"),
+    )  # fmt: skip
+    columns = tuple(
+        Column(f"c{number}", TypeInfo(1, "pg_catalog", kind, kind, kind), -1, kind != "bool")
+        for number, kind in enumerate(("int4", "text", "bool"))
+    )
+    shape = Relation(1, "public", "t", "d", columns, ("c0", "c1"))
+    context = SourceContext("1", "s", "db", config.form, NoIds() if format else None)
+    table = Table(shape, context, ())
+    table.partitions = 7
+    for number in range(20):
+        values = [str(number).encode(), f"é{number}".encode()]
+        event, placed = key_bytes(config, shape, values)
+        row: Values = [*values, b"t"]
+        record = table.record(table.encoder.rows.key(row), b"{}" if not format else None, row=row)
+        assert unframed(record["key"]) == unframed(event)
+        chosen = record.get("partition", partition_for(record["key"], 7))
+        assert partition_for(placed, 7) == chosen
