@@ -138,11 +138,6 @@ class Events(Section):
             raise ValueError(f"add.fields: {error}") from None
         return self
 
-    @property
-    def form(self) -> Form:
-        """The form of all topics of the source, without its routes: ``Config.form`` has them."""
-        return self.form_with(())
-
     def form_with(self, routes: tuple[Route, ...]) -> Form:
         """The form of all topics of the source."""
         base = DEBEZIUM if self.preset else OURS

@@ -148,14 +148,10 @@ def changed_places(
     """The reason and the way out where a table that is captured would go on in another topic, or
     with other keys or partitions. ``before`` is what a mark has of routed tables; ``held`` are the
     topics that hold records."""
-    for schema, table in tables:
-        label, now = f"{schema}.{table}", place_of(source, routes, schema, table)
-        was = before.get(label, {"topic": table_topic(source, schema, table)})
-        if was == now.recorded or was["topic"] not in held:
-            continue
-        what = f"is in topic {was['topic']}, and source.routes sends it to {now.topic}"
-        if was["topic"] == now.topic:
-            what = f"is in topic {now.topic}, with other keys or partitions than source.routes says"
+    for label, was, now in _moved(source, routes, tables, before, held):
+        what = f"is in topic {was}, and source.routes sends it to {now}"
+        if was == now:
+            what = f"is in topic {now}, with other keys or partitions than source.routes says"
         return (
             f"{label} {what}: its next changes would not stand behind those that are there",
             "put source.routes back; or run `headwater init --again`, which takes a new snapshot "
@@ -173,14 +169,28 @@ def changed_keys(
 ) -> tuple[str, str] | None:
     """The same where a new snapshot is no way out: the topic holds records with other keys, or in
     other partitions."""
-    for schema, table in tables:
-        now = place_of(source, routes, schema, table)
-        was = before.get(f"{schema}.{table}", {"topic": table_topic(source, schema, table)})
-        if was != now.recorded and was["topic"] == now.topic and now.topic in held:
+    for label, was, now in _moved(source, routes, tables, before, held):
+        if was == now:
             return (
-                f"topic {now.topic} holds records of {schema}.{table} with other keys or "
-                "partitions than source.routes says",
+                f"topic {now} holds records of {label} with other keys or partitions than "
+                "source.routes says",
                 "put source.routes back, name another topic there, or delete the topic with "
                 "Kafka's tools",
             )
     return None
+
+
+def _moved(
+    source: str,
+    routes: tuple[Route, ...],
+    tables: Iterable[tuple[str, str]],
+    before: Mapping[str, Mapping[str, Any]],
+    held: Collection[str],
+) -> Iterator[tuple[str, str, str]]:
+    """Tables whose records are in a topic, or have keys or partitions, other than those by
+    ``routes``, with the topic that they have and the one that they would go on in."""
+    for schema, table in tables:
+        label, now = f"{schema}.{table}", place_of(source, routes, schema, table)
+        was = before.get(label, {"topic": table_topic(source, schema, table)})
+        if was != now.recorded and was["topic"] in held:
+            yield label, was["topic"], now.topic

@@ -23,7 +23,7 @@ def config(**events: Any) -> Config:
 
 
 def form(**events: Any) -> Form:
-    return config(**events).events.form
+    return config(**events).form
 
 
 def faults(**events: Any) -> list[str]:
@@ -33,7 +33,7 @@ def faults(**events: Any) -> list[str]:
 
 
 def test_without_settings_the_form_is_ours() -> None:
-    assert parse_config(PLAIN, {}, Path("/")).events.form == OURS
+    assert parse_config(PLAIN, {}, Path("/")).form == OURS
     assert OURS.recorded == {}
 
 

@@ -26,7 +26,7 @@ def test_a_format_keeps_its_schemas_in_the_registry() -> None:
     more = {"auto": {"register": {"schemas": False}}, "username": "me", "password": "${PASSWORD}"}
     given = {"format": "avro", "registry": {**URL, **names, **more}}
     config = parsed(given, {"PASSWORD": "hunter2"})
-    registry, form = config.events.registry, config.events.form
+    registry, form = config.events.registry, config.form
     assert registry is not None
     assert (registry.url, registry.strategy) == ("http://registry:8081", "RecordNameStrategy")
     assert not registry.auto_register
@@ -37,7 +37,7 @@ def test_a_format_keeps_its_schemas_in_the_registry() -> None:
 
 
 def test_without_a_format_there_is_no_registry() -> None:
-    form = parsed({}).events.form
+    form = parsed({}).form
     assert (form.registered, form.wrapped, form.recorded) == (False, False, {})
 
 
