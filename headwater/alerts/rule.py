@@ -45,7 +45,7 @@ class Rule:
         self._source, self._name, self._columns = source, name, alert.columns
         self._condition, self._table = parse_condition(alert.when), alert.table
         self._versions = versions
-        self._known: dict[tuple[str, str], tuple[Relation, Condition | str]] = {}
+        self._known: dict[tuple[str, str], tuple[Relation, Condition]] = {}
 
     def refuse_misfit(self, relation: Relation) -> None:
         """Raise ``ConditionError`` where condition or columns do not fit the table."""
@@ -74,27 +74,21 @@ class Rule:
             return None
         relation, condition = self._version(str(event.source.get("schema_id")), event.op)
         refused = ""
-        if isinstance(condition, str):
-            refused = condition
-        else:
-            try:
-                if meets(condition, _images(event, relation), event.op) is not True:
-                    return None
-            except UndecidedError as error:
-                refused = str(error)
+        try:
+            if meets(condition, _images(event, relation), event.op) is not True:
+                return None
+        except UndecidedError as error:
+            refused = str(error)
         return Message(self._id(event.position.hex()), self._body(event, relation, key), refused)
 
-    def _version(self, schema_id: str, op: str) -> tuple[Relation, Condition | str]:
-        """The table as it was, and the condition for its changes, or why it does not fit them."""
+    def _version(self, schema_id: str, op: str) -> tuple[Relation, Condition]:
+        """The table as it was, and the condition for its changes."""
         if (schema_id, op) not in self._known:
             of_others = (self._known.get((schema_id, other)) for other in _DONE)
             known = next((one for one in of_others if one is not None), None)
             relation = self._versions(schema_id) if known is None else known[0]
-            try:
-                found: Condition | str = fitted_to_changes(self._condition, relation, op)
-            except ConditionError as error:
-                found = str(error)
-            self._known[schema_id, op] = relation, found
+            fitted = fitted_to_changes(self._condition, relation, op)
+            self._known[schema_id, op] = relation, fitted
         return self._known[schema_id, op]
 
     def _id(self, position: str) -> str:

@@ -21,11 +21,12 @@ BEFORE, AFTER = "before", "after"
 
 class Reference(NamedTuple):
     """A column. ``image`` is what stands before its dot, empty without; ``at`` is the character at
-    which it begins, from 1."""
+    which it begins, from 1; ``is_single`` says that it is of type real."""
 
     image: str
     name: str
     at: int = 0
+    is_single: bool = False
 
     def __str__(self) -> str:
         return f"{self.image}.{self.name}" if self.image else self.name
@@ -50,6 +51,12 @@ class Like(NamedTuple):
     pattern: str
 
 
+class Unfit(NamedTuple):
+    """A comparison that does not fit the table which an event was written with."""
+
+    reason: str
+
+
 class Not(NamedTuple):
     of: Condition
 
@@ -66,7 +73,7 @@ class AnyOf(NamedTuple):
     of: tuple[Condition, ...]
 
 
-Comparison = Compare | IsNull | Like
+Comparison = Compare | IsNull | Like | Unfit
 Condition = Comparison | Not | AllOf | AnyOf
 
 

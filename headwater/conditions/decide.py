@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import operator
 import re
+import struct
 from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal, InvalidOperation
 from functools import lru_cache
@@ -27,6 +28,7 @@ from headwater.conditions.condition import (
     Not,
     Reference,
     UndecidedError,
+    Unfit,
 )
 
 _SIGNS: Final[Mapping[str, Callable[[Value, Value], bool]]] = {
@@ -43,6 +45,7 @@ _INFINITE: Final = {
     "Infinity": Decimal("Infinity"),
     "-Infinity": Decimal("-Infinity"),
 }
+_FLOAT: Final = struct.Struct("f")
 _NAN: Final = (1, 0)
 """Above every other number, as in PostgreSQL; those are ``(0, number)``."""
 
@@ -111,6 +114,8 @@ def _joined(
 
 
 def _compared(comparison: Comparison, images: Mapping[str, Image], op: str) -> bool | None:
+    if isinstance(comparison, Unfit):
+        raise UndecidedError(comparison.reason)
     if isinstance(comparison, IsNull):
         return _value(comparison.of, images, op) is None
     if isinstance(comparison, Like):
@@ -142,7 +147,17 @@ def _value(of: Reference, images: Mapping[str, Image], op: str) -> Value:
         return None
     if of.name not in image.row:
         raise UndecidedError(f"the table has no column {of.name} any more")
-    return _LEFT_OUT if of.name in image.unchanged else image.row[of.name]
+    if of.name in image.unchanged:
+        return _LEFT_OUT
+    value = image.row[of.name]
+    return single(value) if of.is_single and _is_number(value) else value
+
+
+def single(number: Decimal | float) -> float:
+    """A number as type real has it, which is published by its shortest text. Raises
+    ``OverflowError`` for one beyond that."""
+    found: float = _FLOAT.unpack(_FLOAT.pack(number))[0]
+    return found
 
 
 def _large(left: Reference, one: Value, sign: str, other: Value) -> bool:

@@ -24,8 +24,10 @@ from headwater.conditions.condition import (
     Like,
     Literal,
     Reference,
+    Unfit,
     replaced,
 )
+from headwater.conditions.decide import single
 
 OPERATIONS: Final = ("c", "u", "d")
 OP: Final = Reference("", "op")
@@ -61,8 +63,8 @@ def fitted_to_rows(condition: Condition, relation: Relation) -> Condition:
 
 
 def fitted_to_changes(condition: Condition, relation: Relation, op: str = "") -> Condition:
-    """A condition over ``before.COLUMN``, ``after.COLUMN`` and ``op``, for changes of one ``op``
-    or, without, for all. Raises as for rows."""
+    """A condition over ``before.COLUMN``, ``after.COLUMN`` and ``op``. Raises as for rows; but not
+    for the events of one ``op``, which are there: what does not fit is not decided then."""
 
     def found(reference: Reference) -> Column:
         if not reference.image:
@@ -84,7 +86,12 @@ def fitted_to_changes(condition: Condition, relation: Relation, op: str = "") ->
     def fitted(comparison: Comparison) -> Comparison:
         if isinstance(comparison, Compare) and comparison.left[:2] == OP[:2]:
             return _of_operation(comparison)
-        return _fitted(relation, found, comparison)
+        try:
+            return _fitted(relation, found, comparison)
+        except ConditionError as error:
+            if not op:
+                raise
+            return Unfit(str(error))
 
     return replaced(condition, fitted)
 
@@ -129,15 +136,26 @@ def _fitted(relation: Relation, found: Found, comparison: Comparison) -> Compari
         case Compare(left, sign, Reference() as right):
             one, other = found(left), found(right)
             _fit_columns(relation, left, one, sign, right, other)
-            return comparison._replace(is_numeric=one.type.base in _NUMBERS)
+            return comparison._replace(
+                left=_typed(left, one),
+                right=_typed(right, other),
+                is_numeric=one.type.base in _NUMBERS,
+            )
         case Compare(left, sign, literal):
             assert not isinstance(literal, Reference), "the case above has those"
-            value = _literal(left, found(left), sign, literal)
+            column = found(left)
+            value = _literal(left, column, sign, literal)
             is_long = isinstance(value, str) and len(value.encode()) > _LARGE_BYTES
-            is_short = found(left).type.base == "uuid"
+            is_short = column.type.base == "uuid"
             if is_long and relation.replica_identity != "f" and not is_short:
                 raise _left_out(left, f"compare with at most {_LARGE_BYTES} bytes")
-            return comparison._replace(right=value)
+            return comparison._replace(left=_typed(left, column), right=value)
+        case Unfit():
+            return comparison
+
+
+def _typed(of: Reference, column: Column) -> Reference:
+    return of._replace(is_single=column.type.base == "float4")
 
 
 def _literal(of: Reference, column: Column, sign: str, literal: Literal) -> Literal:
@@ -146,12 +164,24 @@ def _literal(of: Reference, column: Column, sign: str, literal: Literal) -> Lite
     if isinstance(literal, bool) and base == "bool" and sign in EQUALITY:
         return literal
     if isinstance(literal, Decimal) and base in _NUMBERS:
+        if base == "float4" and sign in EQUALITY and not _is_single(literal):
+            raise ConditionError(
+                f"at character {of.at}: {of} is of type real, which has no value {literal}",
+                "compare by < and >, or with a number that it has, such as 0.5",
+            )
         return literal
     if isinstance(literal, str) and base in _TEXTS and not column.collation:
         if sign not in EQUALITY:
             raise _unordered(of)
         return _uuid(of, literal) if base == "uuid" else literal
     raise _incomparable(of, column, sign)
+
+
+def _is_single(literal: Decimal) -> bool:
+    try:
+        return literal == Decimal(single(literal))
+    except OverflowError:
+        return False
 
 
 def _fit_columns(

@@ -20,18 +20,20 @@ from headwater.conditions.parse import parse_condition
 
 TABLE: Final = """
 create temporary table conditions (
-  id int4, big int8, total numeric, weight float8, word text, code varchar(20), paid bool, made uuid
+  id int4, big int8, total numeric, weight float8, word text, code varchar(20), paid bool,
+  made uuid, rate float4
 )
 """
 ROWS: Final = """
 insert into conditions values
-  (1, 9007199254740993, 10.50, 0.1, 'open', 'a%b', true, '6f8b3c1e-0000-4000-8000-00000000000a'),
-  (2, -1, 'NaN', 'NaN', '', 'open', false, null),
-  (3, null, 'Infinity', '-Infinity', 'o_en', '100%', null, gen_random_uuid()),
-  (4, 3, null, null, null, null, null, null),
-  (5, 10, 10, 10, E'op\\nen', E'back\\\\slash', true, gen_random_uuid()),
-  (null, 0, '-Infinity', 'Infinity', 'Straße', 'STRASSE', false, gen_random_uuid()),
-  (7, 7, 7.000, 7, 'aaa', 'aa', true, gen_random_uuid())
+  (1, 9007199254740993, 10.50, 0.1, 'open', 'a%b', true, '6f8b3c1e-0000-4000-8000-00000000000a',
+   0.1),
+  (2, -1, 'NaN', 'NaN', '', 'open', false, null, 'NaN'),
+  (3, null, 'Infinity', '-Infinity', 'o_en', '100%', null, gen_random_uuid(), '-Infinity'),
+  (4, 3, null, null, null, null, null, null, null),
+  (5, 10, 10, 10, E'op\\nen', E'back\\\\slash', true, gen_random_uuid(), 10),
+  (null, 0, '-Infinity', 'Infinity', 'Straße', 'STRASSE', false, gen_random_uuid(), 16777217),
+  (7, 7, 7.000, 7, 'aaa', 'aa', true, gen_random_uuid(), 0.5)
 """
 LEAVES: Final = (
     "id = 1", "id <> 2", "id != 7", "id in (1, 3, 7)", "id not in (1, 2)", "big > 9007199254740992",
@@ -44,6 +46,8 @@ LEAVES: Final = (
     "total is not distinct from weight", "word is distinct from 'open'",
     "paid is not distinct from paid",
     "total is distinct from 10", "weight in (7, 10)", "word in ('open', 'aaa')",
+    "rate = 0.5", "rate > 0.1", "rate <= 0.1", "rate in (0.5, 10)", "rate = weight", "rate > total",
+    "rate <> id", "rate is distinct from 0.5", "rate >= 16777217", "big < rate",
 )  # fmt: skip
 
 

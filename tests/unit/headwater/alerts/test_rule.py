@@ -154,6 +154,7 @@ def test_an_insert_is_decided_also_after_its_table_has_lost_full() -> None:
     assert found is not None
     assert found.refused == ""
     assert sent(of_table, event("c", None, OLD)) is None
+    assert sent(of_table, event("u", None, OLD)) is None, "after.total decides"
     for told in (event("u", None, NEW), event("d", {"id": 7}, None)):
         unsaid = sent(of_table, told)
         assert unsaid is not None

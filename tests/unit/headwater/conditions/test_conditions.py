@@ -37,6 +37,7 @@ COLUMNS = (
     column("at", "timestamptz"),
     column("code", "text", collation="public.blind"),
     column("Odd name", "uuid"),
+    column("rate", "float4"),
 )
 ORDERS = Relation(1, "public", "orders", "d", COLUMNS, ("id",))
 FULL = Relation(1, "public", "orders", "f", COLUMNS, ("id",))
@@ -44,7 +45,7 @@ STATUS = Reference("", "status")
 KEYLESS = Relation(1, "public", "orders", "f", COLUMNS, ())
 ROW: dict[str, Any] = {
     "id": 7, "status": "open", "total": "1000.50", "weight": 0.1, "paid": True, "at": "x",
-    "code": "a", "Odd name": "6f8b3c1e-0000-4000-8000-00000000000a",
+    "code": "a", "Odd name": "6f8b3c1e-0000-4000-8000-00000000000a", "rate": 0.1,
 }  # fmt: skip
 
 
@@ -351,3 +352,28 @@ def test_what_is_not_said_matters_only_where_nothing_else_decides(
             meets(condition, image)
     else:
         assert meets(condition, image) is wanted
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [("rate > 0.1", True), ("rate <= 0.1", False), ("rate = 0.5", False), ("rate = weight", False)],
+)
+def test_a_real_is_what_it_is_and_not_its_shortest_text(text: str, wanted: bool) -> None:
+    assert met(text) is wanted
+
+
+@pytest.mark.parametrize("literal", ["0.1", "16777217", "1e50"])
+def test_a_real_is_not_said_to_equal_what_it_cannot(literal: str) -> None:
+    with pytest.raises(ConditionError, match="at character 1: rate is of type real, which has no"):
+        met(f"rate = {literal}")
+
+
+def test_what_does_not_fit_an_event_matters_only_where_nothing_else_decides() -> None:
+    def of_update(text: str) -> bool | None:
+        condition = fitted_to_changes(parse_condition(text), ORDERS, "u")
+        return meets(condition, images_of(Image(None), Image(ROW)), "u")
+
+    assert of_update("before.total > 1 and after.id = 8") is False
+    assert of_update("before.total > 1 or op = 'u'") is True
+    with pytest.raises(UndecidedError, match="has not REPLICA IDENTITY FULL"):
+        of_update("before.total > 1")
