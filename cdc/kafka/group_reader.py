@@ -2,7 +2,7 @@
 
 Who calls says what is committed; nothing is by itself. A partition that the group takes away is
 told before somebody else gets it. A group that has no offset of a partition yet reads that one from
-its begin: it was added to the topic since.
+its beginning: it was added to the topic since.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from cdc.kafka.security import PLAINTEXT, Security
 
 _AT_ONCE: Final = 200
 _ANSWER_S: Final = 15.0
+_ENDS_S: Final = 1.0
 _SETTINGS: Final[Mapping[str, str | int | bool]] = {
     "enable.partition.eof": False,
     "session.timeout.ms": 10_000,  # so long do others wait for the partitions of a killed member
@@ -146,13 +147,15 @@ class GroupReader:
         return True
 
     def ends(self) -> dict[int, int]:
-        """Where the assigned partitions end, as far as is known from what was fetched."""
-        found = {}
+        """Where the assigned partitions end, as far as Kafka says it soon: also while nothing is
+        fetched."""
+        found: dict[int, int] = {}
         for partition in self.assigned:
             place = TopicPartition(self._topic, partition)
-            _, end = self._client.get_watermark_offsets(place, cached=True)
-            if end >= 0:
-                found[partition] = end
+            try:
+                _, found[partition] = self._client.get_watermark_offsets(place, _ENDS_S)
+            except KafkaException:
+                break
         return found
 
     def _hold(self, partitions: Collection[int]) -> None:

@@ -36,6 +36,10 @@ _COMMIT_S: Final = 1.0
 _REVOKED_S: Final = 15.0
 """For messages under way when a partition goes: longer than a receiver is waited for."""
 _STOP_S: Final = 5.0
+_LAG_S: Final = 10.0
+"""Kafka is asked so often where the topic ends."""
+_HELD_PAUSES: Final = 12
+"""First pauses between two looks for room: they count all dead letters."""
 _GONE: Final = 410
 _TOO_MANY: Final = 429
 _THROTTLED: Final = (_TOO_MANY, 502, 503, 504)
@@ -54,7 +58,7 @@ class Reader(Protocol):
 
 class Letters(Protocol):
     def write(self, letter: Letter) -> None: ...
-    def open(self, alert: str) -> list[Letter]: ...
+    def count(self, alert: str) -> int: ...
 
 
 class Settings(NamedTuple):
@@ -101,7 +105,9 @@ class Delivering:
         """A dead letter for which there is no room, and its cause: nothing is sent meanwhile."""
         self._held_until = 0.0
         self._committed: dict[int, int] = {}
-        self._commit_at = 0.0
+        self._commit_at = self._ends_at = 0.0
+        self._ends: Mapping[int, int] = {}
+        self._is_over = False
         self.reader: Reader | None = None
 
     @contextmanager
@@ -111,6 +117,7 @@ class Delivering:
         try:
             yield
             self._settle(_STOP_S)
+            self._is_over = True
         finally:
             self._pool.shutdown(wait=False, cancel_futures=True)
             reader.close()
@@ -136,13 +143,16 @@ class Delivering:
         moved = {p: at for p, at in reached.items() if self._committed.get(p) != at}
         if moved and self.reader.commit(moved):
             self._committed |= moved
-        ends = self.reader.ends()
-        self._counts.lag = sum(max(0, end - reached.get(p, end)) for p, end in ends.items())
+        if time.monotonic() >= self._ends_at:
+            self._ends_at = time.monotonic() + _LAG_S
+            self._ends = self.reader.ends()
+        lags = (max(0, end - reached.get(p, end)) for p, end in self._ends.items())
+        self._counts.lag = sum(lags)
 
     def revoked(self, partitions: Collection[int], is_lost: bool) -> None:
         """Somebody else goes on with these. What is under way has ended by then, so that order by
         key holds, unless the partitions were lost already."""
-        if not is_lost:
+        if not is_lost and not self._is_over:
             with suppress(RetryableError):  # else it is sent twice, with the same id
                 self._settle(_REVOKED_S)
         self._queue.drop(partitions)
@@ -261,13 +271,13 @@ class Delivering:
         """Make it a dead letter; while too many of those wait, all wait."""
         name = self._settings.name
         if self._room <= 0:
-            self._room = MOST_LETTERS - len(self._letters.open(name))
+            self._room = MOST_LETTERS - self._letters.count(name)
         if self._room <= 0:
             if self._held is not None:
                 self._queue.again(delivery, time.monotonic())  # it is sent again
                 return
             self._held = delivery, cause
-            self._held_until = time.monotonic() + self._settings.first_pause_s
+            self._held_until = time.monotonic() + _HELD_PAUSES * self._settings.first_pause_s
             log.error(LogEvent.ROW_ALERT_HELD, alert=name, dead_letters=MOST_LETTERS, cause=cause)
             return
         place = f"{self._settings.topic}-{delivery.partition}-{delivery.offset}"

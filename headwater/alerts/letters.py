@@ -7,7 +7,7 @@ a value says that the letter waits no more.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final, NamedTuple
 
 from cdc.config import Config
@@ -57,14 +57,26 @@ class LetterBox:
 
     def open(self, alert: str = "") -> list[Letter]:
         """Those that wait, of an alert or of all, in the order in which they were written."""
-        kafka = self._config.kafka
+        return opened(self._records(alert))
+
+    def count(self, alert: str) -> int:
+        """How many wait; none of their messages is kept in memory for it."""
+        waiting = set[bytes]()
+        for record in self._records(alert):
+            (waiting.discard if record.value is None else waiting.add)(record.key)
+        return len(waiting)
+
+    def _records(self, alert: str) -> Iterator[Any]:
+        """Of an alert, or of all."""
+        kafka, of_alert = self._config.kafka, f"{alert}:".encode() if alert else b""
         with Broker(kafka.bootstrap_servers, kafka) as broker:
             if self._topic not in broker.partitions([self._topic]):
-                return []
+                return
             begin = broker.beginning_offsets([self._topic])[self._topic][0]
             end = broker.end_offsets([self._topic])[self._topic][0]
-            found = opened(broker.read(self._topic, 0, begin, end))
-        return [one for one in found if alert in ("", one.alert)]
+            for record in broker.read(self._topic, 0, begin, end):
+                if record.key is not None and record.key.startswith(of_alert):
+                    yield record
 
     def _send(self, records: Sequence[Record]) -> None:
         kafka = self._config.kafka

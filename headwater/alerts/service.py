@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from functools import partial
@@ -56,11 +57,12 @@ class RowAlerts:
             one.start()
 
     def close(self) -> None:
-        """Each ends what is under way and commits. Waits some seconds."""
+        """Each ends what is under way and commits. Waits some seconds for all together."""
         for one in self._alerts:
             one.ending.set()
+        deadline = time.monotonic() + _STOP_S
         for one in self._alerts:
-            one.join()
+            one.join(max(0.0, deadline - time.monotonic()))
 
     def samples(self) -> Iterator[Sample]:
         """For Prometheus."""
@@ -83,6 +85,7 @@ class _Alert:
     def __init__(self, config: Config, name: str, alert: RowAlert, find: Find) -> None:
         self.name, self.counts = name, Counts()
         self.is_running = False
+        self._joined_s = 0.0
         self.ending = threading.Event()
         self._config, self._alert, self._find = config, alert, find
         self._sender = Sender(alert.webhook, config.alerts.secret_of(alert))
@@ -93,9 +96,9 @@ class _Alert:
     def start(self) -> None:
         self._thread.start()
 
-    def join(self) -> None:
+    def join(self, patience_s: float) -> None:
         if self._thread.is_alive():
-            self._thread.join(_STOP_S)
+            self._thread.join(patience_s)
 
     def table(self) -> CapturedTable:
         """Raises ``UsageError`` where there is none, or the condition does not fit it."""
@@ -116,7 +119,8 @@ class _Alert:
                 self._follow()
                 break
             except (RetryableError, SourceError) as error:
-                tried = 0 if self.is_running else tried
+                lasted = self.is_running and time.monotonic() - self._joined_s >= _PAUSES_S[-1]
+                tried = 0 if lasted else tried
                 pause_s = _PAUSES_S[min(tried, len(_PAUSES_S) - 1)]
                 tried += 1
                 log.warning(LogEvent.ROW_ALERT_WAITS, alert=self.name, error=error.message,
@@ -156,7 +160,7 @@ class _Alert:
             delivering = Delivering(settings, letters, self.counts)
             reader = GroupReader(kafka.bootstrap_servers, group, topic, delivering.revoked, kafka)
             with delivering.reading(reader):
-                self.is_running = True
+                self.is_running, self._joined_s = True, time.monotonic()
                 while not self.ending.is_set():
                     delivering.turn()
 

@@ -69,8 +69,7 @@ def application(config: Config, config_path: Path, *more: Routes) -> tuple[App, 
         yield
         for task in running:
             task.cancel()
-        await asyncio.to_thread(shared.alerts.close)
-        await shared.jobs.end(_JOBS_S)
+        await asyncio.gather(asyncio.to_thread(shared.alerts.close), shared.jobs.end(_JOBS_S))
         shared.close()
 
     app = FastAPI(

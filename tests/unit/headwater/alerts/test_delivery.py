@@ -8,6 +8,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Mapping
 from email.message import Message as Headers
+from functools import partial
 from urllib.error import HTTPError, URLError
 
 import pytest
@@ -35,9 +36,8 @@ class Topic:
             self.waiting.append(FetchedRecord("t", 0, self.end, key.encode(), value))
             self.end += 1
 
-    def read(self, timeout_s: float) -> list[FetchedRecord]:
+    def read(self, timeout_s: float) -> list[FetchedRecord]:  # noqa: ARG002
         if self.is_paused or not self.waiting:
-            time.sleep(min(timeout_s, 0.002))
             return []
         return [self.waiting.popleft() for _ in range(min(5, len(self.waiting)))]
 
@@ -67,8 +67,8 @@ class Box:
             raise RetryableError("Kafka does not answer")
         self.letters.append(letter)
 
-    def open(self, alert: str) -> list[Letter]:
-        return [one for one in self.letters if one.alert == alert]
+    def count(self, alert: str) -> int:
+        return sum(one.alert == alert for one in self.letters)
 
 
 class Receiver:
@@ -78,7 +78,10 @@ class Receiver:
         self.answers: Callable[[str], Exception | None] = lambda _: None
         self.taken: list[str] = []
         self.asked: list[str] = []
-        self.at_once = self.most_at_once = 0
+        self.at_once = 0
+        self.gate = threading.Event()
+        """While it is clear, nobody is answered."""
+        self.gate.set()
         self._lock = threading.Lock()
 
     def send(self, message_id: str, body: bytes) -> None:
@@ -86,8 +89,7 @@ class Receiver:
         with self._lock:
             self.asked.append(message_id)
             self.at_once += 1
-            self.most_at_once = max(self.most_at_once, self.at_once)
-        time.sleep(0.002)
+        assert self.gate.wait(60)
         with self._lock:
             self.at_once -= 1
             if (error := self.answers(message_id)) is not None:
@@ -120,6 +122,9 @@ class Alert:
 
         wait_until(turned, what)
 
+    def has_failed(self, count: int) -> bool:
+        return self.counts.failed == count
+
     def until_all(self, count: int) -> None:
         self.until(lambda: len(self.receiver.taken) == count, "all messages")
 
@@ -136,11 +141,13 @@ def order(taken: list[str], key: str) -> list[int]:
 def test_all_is_sent_in_order_by_key_by_some_at_once_and_committed(alert: Alert) -> None:
     alert.topic.write(*"abcabcaabbcc")
     alert.topic.write("a", value=b"quiet")
+    alert.receiver.gate.clear()
     with alert.delivering.reading(alert.topic):
+        alert.until(lambda: alert.receiver.at_once == 3, "the first message of each key")
+        alert.receiver.gate.set()
         alert.until_all(12)
     for key in "abc":
         assert order(alert.receiver.taken, key) == sorted(order(alert.receiver.taken, key))
-    assert alert.receiver.most_at_once > 1
     assert alert.topic.committed == {0: 13}
     assert alert.counts.lag == 0
     assert (alert.counts.sent, alert.counts.failed) == (12, 0)
@@ -174,9 +181,13 @@ def test_a_receiver_that_is_away_is_asked_with_one_message_at_a_time_of_another_
     alert.topic.write(*"abcde")
     with alert.delivering.reading(alert.topic):
         alert.until(lambda: alert.counts.failed == 4, "those that are sent at first")
-        alert.receiver.most_at_once = 0
-        alert.until(lambda: alert.counts.failed == 9, "some attempts")
-        assert alert.receiver.most_at_once == 1
+        for failed in range(5, 10):
+            alert.receiver.gate.clear()
+            alert.until(lambda: alert.receiver.at_once > 0, "the next attempt")
+            alert.delivering.turn()
+            assert alert.receiver.at_once == 1
+            alert.receiver.gate.set()
+            alert.until(partial(alert.has_failed, failed), "its answer")
         assert alert.receiver.asked[4] == "msg_e_4"
         assert set(alert.receiver.asked[4:]) == {f"msg_{k}_{at}" for at, k in enumerate("abcde")}
         alert.receiver.answers = lambda _: None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -77,15 +76,22 @@ class Reader:
     """Gives nothing; ``fault`` is raised once."""
 
     fault: HeadwaterError | None = None
+    has_fault = threading.Event()
 
     def __init__(self, *_: Any) -> None:
         """As a member of the group."""
 
+    @classmethod
+    def fail(cls, error: HeadwaterError) -> None:
+        """With the next read."""
+        cls.fault = error
+        cls.has_fault.set()
+
     def read(self, timeout_s: float) -> list[Any]:
-        fault, Reader.fault = Reader.fault, None
-        if fault is not None:
-            raise fault
-        time.sleep(min(timeout_s, 0.002))
+        if Reader.has_fault.wait(timeout_s):
+            Reader.has_fault.clear()
+            assert Reader.fault is not None
+            raise Reader.fault
         return []
 
     def pause(self, is_paused: bool) -> None:
@@ -206,11 +212,11 @@ def test_what_kafka_does_not_hold_any_more_ends_the_alert_and_what_passes_does_n
     logged: list[Any],
 ) -> None:
     alerts = RowAlerts(config(), Catalog(FITS).find)
-    Reader.fault = RetryableError("Kafka does not answer")
+    Reader.fail(RetryableError("Kafka does not answer"))
     alerts.start()
     wait_until(lambda: "row_alert_waits" in events(logged), "it to wait")
     until_running(alerts)
-    Reader.fault = LogError("offset 5 is gone")
+    Reader.fail(LogError("offset 5 is gone"))
     wait_until(lambda: "row_alert_stopped" in events(logged), "it to end")
     wait_until(lambda: not alive("alert big"), "its thread to end")
     assert next(one.value for one in alerts.samples()) == 0
