@@ -215,7 +215,7 @@ class Guard:
             kafka=(
                 f"acknowledges nothing since {kafka_silent_since}"
                 if kafka_silent_since
-                else "acknowledges"
+                else "lets nothing wait"
             ),
         )
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Sequence
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
@@ -196,11 +196,9 @@ class Following:
     async def _woken(self, hub: Hub, timeout_s: float) -> None:
         """Until something came, or the time is over. Raises what has ended the hub."""
         if hub.failed is None and not self._client.wake.is_set():
-            try:
+            with suppress(TimeoutError):
                 async with asyncio.timeout(timeout_s):
                     await self._client.wake.wait()
-            except TimeoutError:
-                pass
         if hub.failed is not None:
             raise hub.failed
 

@@ -10,17 +10,7 @@ from fastapi import FastAPI, Request
 from starlette.responses import JSONResponse
 
 from headwater.api.access.principal import ALL, Principal
-from headwater.api.changes.streams import (
-    ANSWERS,
-    After,
-    Asked,
-    Key,
-    LastEventId,
-    Snapshot,
-    Wait,
-    Where,
-    stream,
-)
+from headwater.api.changes.streams import ANSWERS, Question, stream
 from headwater.api.changes.view_origin import ViewOrigin
 from headwater.api.pipeline.figures import refuse_unknown
 from headwater.api.problems import ProblemError
@@ -38,36 +28,17 @@ def change_routes(app: FastAPI, shared: Shared) -> None:
         found = await asyncio.to_thread(shared.tables.all)
         return JSONResponse({"tables": [_table(one, who) for one in found.values()]})
 
-    async def changes(
-        request: Request,
-        table: str,
-        where: Where = "",
-        key: Key = "",
-        snapshot: Snapshot = True,
-        after: After = "",
-        wait: Wait = None,
-        last_event_id: LastEventId = "",
-    ) -> Any:
+    async def changes(request: Request, table: str, asked: Question) -> Any:
         """The table's rows at one LSN, `snapshot-end`, then its changes, on one connection that
         stays open. With `wait`: the next events, as JSON."""
         who = shared.principal(request)
         found = await shared.table(table, who)
         shape = found.relation
         shared.config.source.own_topic(shape.schema, shape.table)
-        asked = Asked(where, key, snapshot, last_event_id or after, wait)
         origin = shared.sources.table(found)
         return await stream(shared, request, who, origin, [found.label], asked)
 
-    async def view_changes(
-        request: Request,
-        view: str,
-        where: Where = "",
-        key: Key = "",
-        snapshot: Snapshot = True,
-        after: After = "",
-        wait: Wait = None,
-        last_event_id: LastEventId = "",
-    ) -> Any:
+    async def view_changes(request: Request, view: str, asked: Question) -> Any:
         """The rows of a view that has `change_stream = true`, as its store has them, then their
         changes, as of a table. For who may see rows of all its tables."""
         who = shared.principal(request)
@@ -80,7 +51,6 @@ def change_routes(app: FastAPI, shared: Shared) -> None:
         if found is None:
             raise _without("what its readers see was built without changes", "run")
         shown = _granted(who, view, found.sql)
-        asked = Asked(where, key, snapshot, last_event_id or after, wait)
         origin = ViewOrigin(shared.sources.reads, found)
         return await stream(shared, request, who, origin, shown, asked)
 

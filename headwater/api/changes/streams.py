@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from http import HTTPStatus
 from typing import Annotated, Any, Final, NamedTuple
 
-from fastapi import Header, Query, Request
+from fastapi import Depends, Header, Query, Request
 from starlette.responses import Response, StreamingResponse
 
 from cdc.protocol.relation import Relation
@@ -27,19 +27,6 @@ TRANSPORT: Final = "headwater.transport"
 """In a request's scope: the transport of its connection."""
 _LONGEST_WAIT_S: Final = 60.0
 
-Where = Annotated[
-    str,
-    Query(max_length=1_000, description="A condition: total > 1000 and status <> 'new'."),
-]
-Key = Annotated[str, Query(max_length=1_000, description="The key of one row.")]
-Snapshot = Annotated[bool, Query(description="False: changes from now on, without rows.")]
-After = Annotated[str, Query(max_length=20_000, description="As Last-Event-ID, which wins.")]
-Wait = Annotated[
-    float | None,
-    Query(ge=0, le=_LONGEST_WAIT_S, description="Long poll: JSON after so many seconds."),
-]
-LastEventId = Annotated[str, Header(max_length=20_000)]
-
 ANSWERS: Final[dict[int | str, dict[str, Any]]] = {
     200: {
         "description": "Events; JSON with `wait`",
@@ -56,6 +43,31 @@ class Asked(NamedTuple):
     snapshot: bool
     after: str
     wait: float | None
+
+
+def _asked(
+    where: Annotated[
+        str,
+        Query(max_length=1_000, description="A condition: total > 1000 and status <> 'new'."),
+    ] = "",
+    key: Annotated[str, Query(max_length=1_000, description="The key of one row.")] = "",
+    snapshot: Annotated[
+        bool, Query(description="False: changes from now on, without rows.")
+    ] = True,
+    after: Annotated[
+        str, Query(max_length=20_000, description="As Last-Event-ID, which wins.")
+    ] = "",
+    wait: Annotated[
+        float | None,
+        Query(ge=0, le=_LONGEST_WAIT_S, description="Long poll: JSON after so many seconds."),
+    ] = None,
+    last_event_id: Annotated[str, Header(max_length=20_000)] = "",
+) -> Asked:
+    return Asked(where, key, snapshot, last_event_id or after, wait)
+
+
+Question = Annotated[Asked, Depends(_asked)]
+"""In the signature of a route."""
 
 
 async def stream(

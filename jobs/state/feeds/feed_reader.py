@@ -58,12 +58,11 @@ class FeedPart(NamedTuple):
 
     epoch: str
     trimmed: int
-    last: int
     is_known: bool
     changes: Sequence[LoggedChange]
 
 
-GONE: Final = FeedPart("", 0, 0, False, ())
+GONE: Final = FeedPart("", 0, False, ())
 
 
 @contextmanager
@@ -100,7 +99,7 @@ def read_changes_from(
     log = f"{FEED_LOG_SCHEMA}.v{view_id}"
     some = f"select * from {log} where seq >= %(from)s order by seq limit {at_most}"
     query = (
-        "select f.epoch, f.shown, f.trimmed, f.last_seq, %(from)s - 1 in (f.trimmed, f.last_seq) "
+        "select f.epoch, f.shown, f.trimmed, %(from)s - 1 in (f.trimmed, f.last_seq) "
         f"or exists (select from {log} where seq = %(from)s - 1), "
         "s.seq, s.told, s.row, s.op, s.lsn, s.ordinal, s.at "
         "from headwater.feeds f left join (select *, sum(length(row)) over (order by seq) "
@@ -114,9 +113,9 @@ def read_changes_from(
         ).fetchall()
         if not rows or not rows[0][1]:
             return GONE
-        epoch, _, trimmed, last, is_known = rows[0][:5]
-        changes = [LoggedChange(*row[5:]) for row in rows if row[5] is not None]
-        return FeedPart(epoch, trimmed, last, is_known, changes)
+        epoch, _, trimmed, is_known = rows[0][:4]
+        changes = [LoggedChange(*row[4:]) for row in rows if row[4] is not None]
+        return FeedPart(epoch, trimmed, is_known, changes)
 
     return of_tables("reading the changes of a view", ask, GONE)
 

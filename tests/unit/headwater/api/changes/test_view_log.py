@@ -30,7 +30,7 @@ CHANGES = (
     LoggedChange(300, '{"id":1}', '{"id":1,"total":"5.00"}', "c", 10, 3, NOW),
     LoggedChange(900, '{"id":1}', '{"id":1,"total":"5.00"}', "d", 11, 4, NOW),
 )
-PART = FeedPart("e1", 100, 900, True, CHANGES)
+PART = FeedPart("e1", 100, True, CHANGES)
 
 
 def test_changes_are_events_of_a_table_and_the_id_behind_each_names_it() -> None:

@@ -26,6 +26,7 @@ class Generation:
     def __init__(self, wanted: str, read: str = "") -> None:
         self.label, self.relation = "view v", ORDERS
         self.wanted, self.read, self.going = wanted, read or wanted, threading.Event()
+        self.begun = threading.Event()
 
     def log(self, epoch: str = "") -> Log:
         return Log(self.label, epoch or self.wanted, (1,), (5,))
@@ -37,6 +38,7 @@ class Generation:
         raise AssertionError("changes are not asked for")
 
     def snapshot(self, receiver: Receiver, going_on: Callable[[], None]) -> Log:  # noqa: ARG002
+        self.begun.set()
         receiver.begin(1, ORDERS)
         receiver.rows([b"k"], [self.read.encode()])
         assert self.going.wait(60)
@@ -61,7 +63,7 @@ def test_rows_of_another_generation_are_given_to_nobody_who_asked_for_this_one(
         spools = Spools(config(tmp_path), tmp_path / "spool")
         first, second = Generation("one"), Generation("two")
         slow = asyncio.create_task(spools.fresh(first, first.log()))
-        await asyncio.sleep(0)
+        assert await asyncio.to_thread(first.begun.wait, 60)
         second.going.set()
         assert (await spools.fresh(second, second.log())).topic_id == "two"
         first.going.set()
