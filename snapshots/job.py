@@ -59,8 +59,9 @@ class StoppedError(HeadwaterError):
 @dataclass(frozen=True, slots=True)
 class Job:
     """``tables`` lists the tables as they are at present, ``slot`` creates the slot of the next
-    round. ``partitions`` has every target topic; ``dirty`` are those that hold records of
-    something else, which a truncate has to end. Limits are those of all workers together.
+    round. ``partitions`` has every target topic; ``dirty`` names tables, ``schema.table``, or
+    topics that hold records of an earlier time, which a truncate has to end. Limits are those of
+    all workers together.
 
     ``marked``: one worker reads in order, and marks first and last rows as Debezium does.
     ``dead_letters``: rows that are too large go to their topic, which is there.

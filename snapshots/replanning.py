@@ -48,7 +48,8 @@ def prepare(
         old = chunks[plan.label]
         if record is None or record.shape is None or not _goes_on(plan, record, old):
             used = record is not None and record.shape is not None
-            _begin(job, ledger, publisher, plan, used or plan.topic in job.dirty)
+            used = used or not job.dirty.isdisjoint((plan.label, plan.topic))
+            _begin(job, ledger, publisher, plan, used)
         else:
             _grow(job, ledger, plan, old)
     publisher.finish()

@@ -91,8 +91,8 @@ def record(
     joining: bool = False,
     used: Sequence[str] = (),
 ) -> int:
-    """Record a snapshot; its id. One that is ``joining`` goes to the tables' own topics, of which
-    those ``used`` hold records of an earlier time. Raises ``SourceError`` for conditions that do
+    """Record a snapshot; its id. One that is ``joining`` goes to the tables' own topics, which
+    hold records of an earlier time of those ``used``. Raises ``SourceError`` for conditions that do
     not fit a table."""
     refuse_bounds(conn, config.source, tables, Bounds(options.where, options.key_range))
     given: dict[str, object] = {

@@ -15,7 +15,8 @@ from collections.abc import Set as AbstractSet
 from cdc.capture.routed_tables import check_joining
 from cdc.config import Config, Source
 from cdc.errors import SourceError, UsageError
-from cdc.kafka.broker import Broker
+from cdc.events.marks import Mark
+from cdc.kafka.broker import Broker, Offsets
 from cdc.kafka.marks import own_mark, refuse_other_form
 from cdc.kafka.topology import topic_specs
 from cdc.routes.patterns import parse_pattern
@@ -173,9 +174,7 @@ def _publish(
         created = broker.create_topics(topic_specs(config, tables))
         ends = broker.end_offsets(topics)
     observer.step(f"topics: {len(created)} created")
-    # Of a table that was captured before, and left: what changed meanwhile is in no stream.
-    of_old = {source.topic(table.schema, table.name) for table in joining}
-    used = [topic for topic in topics if topic in of_old and any(ends[topic].values())]
+    used = [table.label for table in joining if was_captured(source, table, mark, ends)]
     with conn.transaction():
         snapshot_id = snapshot_on_demand.record(
             conn, config, tables, options, joining=True, used=used
@@ -184,3 +183,10 @@ def _publish(
             add_tables(conn, source.publication_name, joining, lists)
     observer.step(f"publication {source.publication_name}: {len(joining)} added")
     return snapshot_id
+
+
+def was_captured(source: Source, table: Table, mark: Mark, ends: Offsets) -> bool:
+    """Whether Kafka holds records of a table that left: what changed meanwhile is in no stream. In
+    a topic of several tables those of others say nothing of it, but marks remember it. Pure."""
+    place = source.place(table.schema, table.name)
+    return any(ends[place.topic].values()) and (not place.shared or table.label in mark.routed)

@@ -101,7 +101,33 @@ def test_topics_of_routes_hold_each_change_once_in_order_through_kills(shop: Dep
     held = [(row["shop"], row["id"], row["name"]) for row in rows.values() if row]
     assert sorted(held) == sorted(expected)
     view_over_the_renamed_topic_is_equal(shop)
+    a_table_that_joins_truncates_nothing_and_one_that_comes_back_does(shop)
     what_cannot_be_is_refused(shop)
+
+
+def a_table_that_joins_truncates_nothing_and_one_that_comes_back_does(shop: Deployment) -> None:
+    """A sink that truncates its table would lose rows of the others."""
+    shop.execute(
+        "create table item_4 (shop int, id int, name text, primary key (shop, id))",
+        "insert into item_4 values (1, 1, 'x')",
+    )
+    done(shop, "table", "add", "public.item_4")
+    assert truncated(shop) == []
+    with shop.running("capture") as capture:
+        shop.captured(capture)
+    shop.settings = f'exclude = ["public.item_4"]\n{routes(shop.name)}'
+    done(shop, "table", "remove", "public.item_4", "--yes")
+    shop.execute("delete from item_4")
+    with shop.running("capture") as capture:
+        shop.captured(capture)
+    shop.settings = routes(shop.name)
+    done(shop, "table", "add", "public.item_4")
+    assert truncated(shop) == ["item_4"] * 3, "in each partition"
+
+
+def truncated(shop: Deployment) -> list[str]:
+    events = [one.value for one in shop.topic(f"{shop.name}.{SHARED}") if one.value is not None]
+    return [one["source"]["table"] for one in events if one["op"] == "t"]
 
 
 def view_over_the_renamed_topic_is_equal(shop: Deployment) -> None:
