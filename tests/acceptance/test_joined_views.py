@@ -102,7 +102,7 @@ def mended_and_replayed(deployment: Deployment, joined: str, grouped: str) -> No
         done(deployment, "wait", joined, "--timeout", "300")
         assert client.delete(*(f"{joined}@2:{i}" for i in range(1, 31))) == 30
         said = done(deployment, "replay", joined, "--from", "beginning")
-        assert f"{joined}: generation 2: 40 rows were made anew" in said
+        assert f"{joined}: generation 2: 40 rows computed and written again" in said
         deployment.execute("update customers set name = 'later' where id < 10")
         assert "equal at LSN" in done(deployment, "verify", joined, "--timeout", "300")
 

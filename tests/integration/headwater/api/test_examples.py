@@ -103,8 +103,8 @@ def follows(served: Served, output: Path) -> None:
     wanted = [{"id": key, "name": name} for key, name in rows]
 
     def shown() -> bool:
-        text = output.read_text()
-        lines = [line for line in text.splitlines() if line.startswith("{")]
+        written, _, _ = output.read_text().rpartition("\n")
+        lines = [line for line in written.splitlines() if line.startswith("{")]
         found = json.loads(lines[-1]) if lines else {"rows": []}
         return sorted(found["rows"], key=lambda row: int(row["id"])) == wanted
 

@@ -96,7 +96,7 @@ def test_a_producer_without_a_broker_says_so(monkeypatch: pytest.MonkeyPatch) ->
 
 
 @pytest.mark.parametrize(
-    ("since", "said"), [("", "acknowledges"), (SINCE, f"acknowledges nothing since {SINCE}")]
+    ("since", "said"), [("", "lets nothing wait"), (SINCE, f"acknowledges nothing since {SINCE}")]
 )
 def test_a_missing_heartbeat_says_whether_kafka_is_the_reason(
     monkeypatch: pytest.MonkeyPatch, since: str, said: str
