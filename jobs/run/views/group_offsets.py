@@ -97,12 +97,13 @@ class GroupOffsets:
             found = self._views.get(id_)
             return -1 if found is None else found.reached
 
-    def commit(self, rest_s: float = 0.0) -> None:
-        """Commit the groups of the views that have come further, but for those that were committed
-        less than ``rest_s`` ago, and of others once a day. What cannot be committed now is with the
-        next call."""
+    def commit(self, per_s: float = math.inf) -> None:
+        """Commit the groups of the views that have come further, and of others once a day. All
+        groups together are committed at most ``per_s`` times a second: each rests so long. What
+        cannot be committed now is with the next call."""
         began = self.clock()
         with self._lock:
+            rest_s = sum(bool(view.group) for view in self._views.values()) / per_s
             due = [
                 (view, view.reached)
                 for view in self._views.values()

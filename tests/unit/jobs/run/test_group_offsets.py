@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, cast
 
+import pytest
 from structlog.testing import capture_logs
 
 from cdc.errors import RetryableError
@@ -78,12 +79,17 @@ def test_nothing_goes_back_and_what_failed_is_committed_next() -> None:
     assert reach.of(1) == 8
 
 
-def test_a_group_is_committed_at_once_and_rests_then() -> None:
+@pytest.mark.parametrize("views", [1, 10])
+def test_a_group_is_committed_at_once_and_rests_the_longer_the_more_there_are(views: int) -> None:
     reach, groups = opened()
     now = reach.clock = Now()
+    for other in range(1, views):
+        reach.add(1 + other, ["s.public.a"])
+        reach.show(1 + other, f"v{other}")
+    reach.add(100, ["s.public.a"])  # readers do not see it: it has no group
     for number in (8, 9, 10):
         reach.batch(number, {"s.public.a": {0: number}})
-    for number, at_s, held in ((8, 5.0, 8), (9, 5.9, 8), (10, 6.0, 10)):
+    for number, at_s, held in ((8, 5.0, 8), (9, 4.9 + views, 8), (10, 5.0 + views, 10)):
         now.at_s = at_s
         reach.reached(1, number)
         reach.commit(1.0)
