@@ -93,7 +93,7 @@ class EveryStore:
                 }
                 for name, view in self.views.items()
             },
-            "apply": {"state": str(home / "state"), "retry_s": 60},
+            "apply": {"state": str(home / "state"), "retry_s": 300},
         }
 
     # What happens to the source.

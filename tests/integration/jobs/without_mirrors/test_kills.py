@@ -161,7 +161,7 @@ def test_killed_as_executors_write_and_workers_killed_every_store_is_right(
         assert workers
         for worker in workers:
             kill(worker)
-        wait_until(lambda: "view_interrupted" in driver.said(), "a view to be interrupted")
+        wait_until(lambda: "view_interrupted" in driver.said(), "an interrupted view", 400)
         partly(setting, driver, found)
     finally:
         setting.forget(driver)
@@ -177,7 +177,7 @@ def partly(setting: EveryStore, driver: Driver, known: int) -> int:
         found = setting.redis.scard(f"{setting.cached}#note:changed")
         return int(found) if found > known else 0
 
-    found = wait_until(some, "some rows of a large batch")
+    found = wait_until(some, "some rows of a large batch", 400)
     assert found < ROWS, "it has all of them"
     return found
 
