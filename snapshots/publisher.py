@@ -16,6 +16,7 @@ from cdc.columnar.snapshot_partitions import SnapshotPartitions
 from cdc.events.change_encoder import change_encoder, content_headers
 from cdc.events.codes import TRUNCATE, quoted
 from cdc.events.envelope import SourceContext, Transaction, clock
+from cdc.events.form import Form
 from cdc.events.formats.packing import table_packing
 from cdc.events.records import POSITION_HEADER, Header, schema_record
 from cdc.kafka.bulk_producer import ANY_PARTITION, BulkProducer
@@ -40,6 +41,7 @@ class _Held(NamedTuple):
     marker: str
     """What it is if it is not a last one."""
     partition: int
+    headers: list[Header] | None
 
 
 class SnapshotPublisher:
@@ -64,7 +66,7 @@ class SnapshotPublisher:
         self._lsn = lsn
         self._topic = ""
         self._encoder: RowsEncoder | None = None
-        self._headers = self._headers_at(lsn)
+        self._headers: list[Header] | None = None
         self._timestamp_ms = 0
         self._next_marker = "first"
         self._held: _Held | None = None
@@ -73,7 +75,9 @@ class SnapshotPublisher:
     def start_table(self, relation: Relation, topic: str, now_us: int) -> None:
         """The rows that follow are this table's. Its description goes to ``__schemas`` first."""
         self._topic = topic
-        self._encoder = snapshot_encoder(relation, self._context, self._lsn, now_us)
+        context = self._of(relation)
+        self._headers = _headers_at(self._lsn, context.form)
+        self._encoder = snapshot_encoder(relation, context, self._lsn, now_us)
         parts = SnapshotPartitions(relation, self._context)
         self._parts = parts if parts else None
         self._timestamp_ms = now_us // 1000
@@ -105,27 +109,26 @@ class SnapshotPublisher:
         aligned, and the snapshot's rows at ``(L, 0)`` are higher. Where truncates are skipped there
         is none: consumers that take none keep such rows until they are emptied.
         """
-        form = self._context.form
+        context = self._of(relation)
+        form = context.form
         if TRUNCATE in form.left_out:
             return
-        encoder = change_encoder(relation, self._context)
+        encoder = change_encoder(relation, context)
         encoder.begin(Transaction(self._lsn - 1, now_us, None, None))
         value = encoder.value(
             b"null", b"null", quoted(TRUNCATE), self._lsn - 1, _CLEARING_ORDINAL, clock(now_us)
         )
-        packing = table_packing(relation, self._context.name, form, self._context.registry)
+        packing = table_packing(relation, context.name, form, context.registry)
         if packing is not None:
             value = packing.value(value)
         for partition in range(partitions):
-            headers = self._headers_at(self._lsn - 1)
+            headers = _headers_at(self._lsn - 1, form)
             self._producer.send(topic, [None], [value], now_us // 1000, partition, headers)
 
-    def _headers_at(self, lsn: int) -> list[Header] | None:
-        """Of records whose values do not say where they stand."""
-        form = self._context.form
-        if form.has_events:
-            return None
-        return [*content_headers(form), (POSITION_HEADER, Position(lsn, 0).hex().encode())]
+    def _of(self, relation: Relation) -> SourceContext:
+        """The context of the table's topic, which may have a content of its own."""
+        context = self._context
+        return context.of(context.form.place(context.name, relation.schema, relation.table))
 
     def publish(self, block: Block) -> None:
         """Hand rows to the producer, all but the last; waits while the producer has no room."""
@@ -146,17 +149,19 @@ class SnapshotPublisher:
             self._timestamp_ms,
             self._next_marker,
             at if isinstance(at, int) else at[-1],
+            self._headers,
         )
         self._next_marker = "true"
         at = at if isinstance(at, int) else at[:-1]
-        self._send(self._topic, keys[:-1], values, self._timestamp_ms, at)
+        self._send(self._topic, keys[:-1], values, self._timestamp_ms, at, self._headers)
 
     def publish_unmarked(self, block: Block) -> None:
         """Hand all rows to the producer, none of them marked as first or last: the order in which
         several workers read says nothing."""
         keys, values = self._events(block)
         if values:
-            self._send(self._topic, keys, values, self._timestamp_ms, self._placed(keys))
+            at = self._placed(keys)
+            self._send(self._topic, keys, values, self._timestamp_ms, at, self._headers)
 
     def finish(self) -> None:
         """Publish the last row and wait until Kafka has acknowledged everything."""
@@ -188,7 +193,8 @@ class SnapshotPublisher:
         if held.marker == "first" and marker != "last":
             marker = "first"
         value = held.encoder.marked(held.value, marker or held.marker)
-        self._send(held.topic, [held.key], [value], held.timestamp_ms, held.partition)
+        at, headers = held.partition, held.headers
+        self._send(held.topic, [held.key], [value], held.timestamp_ms, at, headers)
 
     def _placed(self, keys: Sequence[bytes | None]) -> int | Sequence[int]:
         """The partition of all rows or of each: of those without a key, which keep their order as
@@ -204,6 +210,14 @@ class SnapshotPublisher:
         values: Sequence[bytes],
         timestamp_ms: int,
         at: int | Sequence[int],
+        headers: list[Header] | None,
     ) -> None:
         self.rows += len(values)
-        self._producer.send(topic, keys, values, timestamp_ms, at, self._headers)
+        self._producer.send(topic, keys, values, timestamp_ms, at, headers)
+
+
+def _headers_at(lsn: int, form: Form) -> list[Header] | None:
+    """Of records whose values do not say where they stand."""
+    if form.has_events:
+        return None
+    return [*content_headers(form), (POSITION_HEADER, Position(lsn, 0).hex().encode())]

@@ -98,16 +98,22 @@ def refuse_other_sources(
 ) -> None:
     """Raise ``LogError`` where a route puts a table into a topic of another source; ``held`` are
     the topics with records."""
-    topics = {str(of["topic"]) for of in places_of(config.source, tables).values()}
+    topics = topics_that_name_sources(places_of(config.source, tables))
     refuse_topics_of_others(
         config, broker, sorted(topics.intersection(held)), values_of(registry_of(config))
     )
 
 
+def topics_that_name_sources(routed: Mapping[str, Mapping[str, Any]]) -> set[str]:
+    """Topics of routes, as in a mark, whose values say which source they are of, unless
+    ``[events]`` has another content. Where they do not, topics begin with its name. Pure."""
+    return {str(of["topic"]) for of in routed.values() if "content" not in of}
+
+
 def refuse_topics_of_others(
     config: Config, broker: Broker, topics: Sequence[str], read: Read
 ) -> None:
-    """The same of topics. Where values do not name their source, topics begin with its name."""
+    """The same of topics that name sources."""
     if topics and config.form.has_events:
         refuse_others(broker, topics, config.source.name, read)
 

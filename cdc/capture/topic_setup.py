@@ -13,7 +13,11 @@ import structlog
 
 from cdc.capture.ddl_trigger import DdlTrigger
 from cdc.capture.other_sources import OtherSources
-from cdc.capture.routed_tables import PUBLISHED, refuse_topics_of_others
+from cdc.capture.routed_tables import (
+    PUBLISHED,
+    refuse_topics_of_others,
+    topics_that_name_sources,
+)
 from cdc.config import Config
 from cdc.errors import LogError, SourceError
 from cdc.events.capture_dead_letters import DeadLetters
@@ -82,7 +86,7 @@ class Topics:
         count = partitions or kafka.partitions
         spec = TopicSpec(topic, count, kafka.replication_factor, config)
         created = bool(self._broker.create_topics([spec]))
-        if not created and any(topic == of["topic"] for of in self.routed.values()):
+        if not created and topic in topics_that_name_sources(self.routed):
             refuse_topics_of_others(self._config, self._broker, [topic], values_of(self._registry))
         ends = self._broker.end_offsets([topic])[topic]
         self._producer.next_offsets[topic] = dict(ends)

@@ -105,13 +105,14 @@ class ColumnarFeed:
         plainly = self._placeholder not in frames.buffer
         for start, stop, plain in frames.stretches():
             long = plain and stop - start >= LEAST_FRAMES
-            if long and plainly and self._by_column(frames, start, stop):
+            if long and plainly and self._by_column(arrived, frames, start, stop):
                 continue
             for frame in arrived.between(start, stop):
                 transcriber.feed(frame)
 
-    def _by_column(self, frames: Frames, start: int, stop: int) -> bool:
-        """Whether the stretch went through; if not, nothing has happened."""
+    def _by_column(self, arrived: Arrived, frames: Frames, start: int, stop: int) -> bool:
+        """Whether the stretch went through; if not, nothing has happened. Rows of tables whose
+        topics cannot be formed by column go one by one, each as the event that it is."""
         stretch = _stretch(frames, start, stop, self._transcriber.standing)
         if stretch is None:
             return False
@@ -122,15 +123,25 @@ class ColumnarFeed:
             return False
         if blocks is None:
             return False
-        self._transcriber.adopt(blocks, stretch.after, stretch.committed_lsn)
+        made, singly = blocks
+        for row in singly.tolist():
+            number = int(stretch.transaction[row])
+            transaction = _transaction(stretch.transactions, number)
+            self._transcriber.stand(transaction, int(stretch.ordinal[row]) - 1)
+            self._transcriber.feed(arrived[int(stretch.rows[row])])
+        self._transcriber.adopt(made, stretch.after, stretch.committed_lsn)
         if self._unheld is not None:
             for told in self._waiting:
                 self._unheld(*told)
         return True
 
-    def _blocks(self, frames: Frames, stretch: _Stretch) -> list[tuple[str, Block]] | None:
+    def _blocks(
+        self, frames: Frames, stretch: _Stretch
+    ) -> tuple[list[tuple[str, Block]], Ints] | None:
+        """By topic; and the rows, in order, that no block has."""
+        singly = np.zeros(len(stretch.rows), dtype=bool)
         if not len(stretch.rows):
-            return []
+            return [], np.flatnonzero(singly)
         oids = frames.unsigned(frames.starts[stretch.rows] + HEADER + 1, 4)
         known = stretch.transactions
         stamps = (AvroStamps if self._is_avro else Stamps).of(known)
@@ -143,8 +154,12 @@ class ColumnarFeed:
             table = self._transcriber.table(oid, xid, commit_lsn)
             if table is None:
                 return None
+            if not table.by_column:
+                singly[of_table] = True
+                continue
             dead = frames.kinds[stretch.rows[of_table]] == DELETE
-            events, kinds = made.setdefault(table.topic, ([], []))  # several tables may share one
+            topic = table.first.topic
+            events, kinds = made.setdefault(topic, ([], []))  # several tables may share one
             for deletes in (False, True):
                 at = of_table[dead == deletes]
                 if not len(at):
@@ -155,10 +170,11 @@ class ColumnarFeed:
                 events.append(found)
                 kinds.append(deletes)
         tombstones = self._context.form.tombstones
-        return [
+        blocks = [
             (topic, block(events, kinds, self._partitions(topic), tombstones=tombstones))
             for topic, (events, kinds) in made.items()
         ]
+        return blocks, np.flatnonzero(singly)
 
     def _events(
         self,
@@ -193,7 +209,7 @@ class ColumnarFeed:
         return Events(at, *made, by)
 
     def _encoder(self, table: Table) -> Encoder:
-        relation, packing = table.relation, table.packing
+        relation, packing = table.relation, table.first.packing
         known = self._encoders.get(relation.oid)
         if known is None or known[0] is not relation:
             if self._is_avro and packing is not None:
@@ -226,7 +242,7 @@ def _stretch(frames: Frames, start: int, stop: int, before: Standing) -> _Stretc
     ordinal = np.arange(1, len(at) + 1) - np.searchsorted(transaction, transaction)
     ordinal[transaction == 0] += before.ordinal
     last = int((transaction == number[-1]).sum()) + (before.ordinal if number[-1] == 0 else 0)
-    newest = _last(transactions)
+    newest = _transaction(transactions, len(transactions.commit_lsn) - 1)
     after = Standing(
         newest if is_open[-1] else None,
         newest.commit_lsn,
@@ -257,9 +273,9 @@ def _transactions(
     )
 
 
-def _last(transactions: Transactions) -> Transaction:
-    """The newest one, as a value."""
-    if len(transactions.commit_lsn) == 1:
+def _transaction(transactions: Transactions, number: int) -> Transaction:
+    """One of them, as a value."""
+    if not number:
         return transactions.first
-    lsn, us, xid, previous = (int(field[-1]) for field in transactions[1:])
+    lsn, us, xid, previous = (int(field[number]) for field in transactions[1:])
     return Transaction(lsn, us, xid, None if previous < 0 else previous)

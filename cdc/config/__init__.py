@@ -24,6 +24,7 @@ from cdc.config.capture import Kafka as Kafka
 from cdc.config.capture import Snapshot as Snapshot
 from cdc.config.capture import Source as Source
 from cdc.config.connector import refuse_without_capture
+from cdc.config.contents import refuse_contents_of_routes
 from cdc.config.events import Events as Events
 from cdc.config.faults import Place, place, setting_faults, toml_fault
 from cdc.config.metrics import Metrics as Metrics
@@ -135,12 +136,20 @@ class Config(Section):
         """Values that do not name their source cannot tell that a topic is another one's."""
         for number, route in enumerate(self.source.routing, 1):
             begins = route.topic.startswith(("{source}.", f"{self.source.name}."))
-            if self.events.content != "event" and not begins:
+            own = route.content.content
+            content, setting = (own, "its content") if own != "event" else (
+                self.events.content, "events.content"
+            )  # fmt: skip
+            if content != "event" and not begins:
                 raise ValueError(
-                    f"source.routes: events.content is {self.events.content}, which does not name "
-                    f"the source of an event: the topic of route {number} has to begin with "
-                    "{source}."
+                    f"source.routes: {setting} is {content}, which does not name the source of an "
+                    f"event: the topic of route {number} has to begin with {{source}}."
                 )
+        return self
+
+    @model_validator(mode="after")
+    def _contents_of_routes_can_be(self) -> Config:
+        refuse_contents_of_routes(self.source.routing, self.events)
         return self
 
     @model_validator(mode="after")

@@ -21,6 +21,7 @@ from cdc.config.values import EmitTopic, Name, Rate, Servers, Setting, SlotName
 from cdc.errors import UsageError
 from cdc.kafka.security import Security, librdkafka_option
 from cdc.protocol.treatment import KEYED, Treatment
+from cdc.routes.faults import content_fault
 from cdc.routes.route import Place, Route, place_of, variables
 from cdc.topics import slot_name
 
@@ -78,10 +79,10 @@ class Source(Section):
     def _no_two_routes_have_one_topic(self) -> Source:
         numbers = dict[str, int]()
         for number, route in enumerate(self.routes, 1):
-            other = numbers.setdefault(route.topic, number)
-            if other != number and set(variables(route.topic)) <= {"source"}:
+            other = numbers.setdefault(route.template, number)
+            if other != number and set(variables(route.template)) <= {"source"}:
                 raise ValueError(
-                    f"routes: {other} and {number} have the topic {route.topic}: name all its "
+                    f"routes: {other} and {number} have the topic {route.template}: name all its "
                     "tables in one of them"
                 )
         return self
@@ -100,8 +101,11 @@ class Source(Section):
         return self.place(schema, table).topic
 
     def own_topic(self, schema: str, table: str) -> str:
-        """The same, for who reads one table. Raises ``UsageError`` where others are in it."""
+        """The same, for who reads one table's events. Raises ``UsageError`` where others are in
+        it, or where it has no events."""
         place = self.place(schema, table)
+        if fault := content_fault(f"{schema}.{table}", place):
+            raise UsageError(*fault)
         if place.shared:
             raise UsageError(
                 f"{schema}.{table} is in topic {place.topic}, which may hold several tables "

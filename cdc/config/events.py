@@ -6,11 +6,11 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import BeforeValidator, ConfigDict, Field, field_validator, model_validator
 
+from cdc.config.contents import Added, refuse_lone_settings
 from cdc.config.dotted import flat
 from cdc.config.registry import Registry
 from cdc.config.stores import Section
 from cdc.events.codes import PLACEHOLDER
-from cdc.events.flat.added_fields import added_fields
 from cdc.events.form import (
     DEBEZIUM,
     NAMES,
@@ -37,13 +37,6 @@ def _listed(value: Any) -> Any:
     return () if value == ["none"] else value
 
 
-def _joined(value: Any) -> Any:
-    """``"op,lsn"`` or ``["op", "lsn"]``."""
-    if isinstance(value, list) and all(isinstance(one, str) for one in value):
-        value = ",".join(value)
-    return ",".join(value.replace(" ", "").split(",")) if isinstance(value, str) else value
-
-
 class Events(Section):
     """What Kafka's records look like. Without ``preset`` what is not set is Headwater's own."""
 
@@ -57,7 +50,7 @@ class Events(Section):
     content: Content = "event"
     """``row``: the row alone, as ``ExtractNewRecordState`` makes it of an event; ``cloudevents``:
     as ``CloudEventsConverter`` does."""
-    added: Annotated[str, BeforeValidator(_joined)] = Field(default="", alias="add.fields")
+    added: Added = Field(default="", alias="add.fields")
     deletes: Deletes = Field(default="tombstone", alias="delete.tombstone.handling.mode")
     times: Times = Field(default="isostring", alias="time.precision.mode")
     decimals: Decimals = Field(default="string", alias="decimal.handling.mode")
@@ -117,13 +110,8 @@ class Events(Section):
             raise ValueError(
                 'content: "cloudevents" are JSON: remove format and registry, or content'
             )
+        refuse_lone_settings(self.content, self.added, given)
         if self.content != "row":
-            for name, alias in (
-                ("added", "add.fields"),
-                ("deletes", "delete.tombstone.handling.mode"),
-            ):
-                if name in given:
-                    raise ValueError(f'{alias}: without effect: set content = "row", or remove it')
             return self
         if self.format == "protobuf":
             raise ValueError('content: "row" is not written as Protobuf: choose another format')
@@ -132,10 +120,6 @@ class Events(Section):
                 'tombstones.on.delete: without effect: with content = "row" '
                 "delete.tombstone.handling.mode says what a delete is"
             )
-        try:
-            added_fields(self.added)
-        except ValueError as error:
-            raise ValueError(f"add.fields: {error}") from None
         return self
 
     def form_with(self, routes: tuple[Route, ...]) -> Form:

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
-from pydantic import Field, model_validator
+from pydantic import ConfigDict, Field, model_validator
 
+from cdc.config.contents import Added, refuse_lone_settings
+from cdc.config.dotted import flat
 from cdc.config.stores import Section
 from cdc.errors import one_line
+from cdc.routes.content import Content, Deletes, TopicContent
 from cdc.routes.patterns import parse_pattern
-from cdc.routes.route import KEY_FIELD, Route, known_variables, merges, variables
+from cdc.routes.route import KEY_FIELD, PLAIN, Route, known_variables, merges, variables
 from cdc.topics import kafka_name
 
 _FIELD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -18,12 +22,23 @@ _FIELD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 class RouteSettings(Section):
     """One route; the first that is of a table holds."""
 
-    topic: str = Field(min_length=1)
+    model_config = ConfigDict(extra="forbid", frozen=True, serialize_by_alias=True)
+
+    topic: str = Field(default="", min_length=1)
     tables: tuple[str, ...] = ()
     match: str = ""
     key_field: str | None = None
     distinct_keys: bool = False
     partition_by: tuple[str, ...] = ()
+    content: Content = "event"
+    added: Added = Field(default="", alias="add.fields")
+    deletes: Deletes = Field(default="tombstone", alias="delete.tombstone.handling.mode")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _names_have_dots(cls, value: Any) -> Any:
+        """TOML reads ``add.fields`` as a name in a table."""
+        return flat(value, _DOTTED) if isinstance(value, dict) else value
 
     @model_validator(mode="after")
     def _is_of_tables(self) -> RouteSettings:
@@ -40,6 +55,19 @@ class RouteSettings(Section):
         return self
 
     @model_validator(mode="after")
+    def _says_something(self) -> RouteSettings:
+        if not self.topic and "content" not in self.model_fields_set:
+            raise ValueError(
+                "says nothing of its tables: set topic, or content for what their topics hold"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _rows_have_what_they_take(self) -> RouteSettings:
+        refuse_lone_settings(self.content, self.added, self.model_fields_set)
+        return self
+
+    @model_validator(mode="after")
     def _topic_is_a_name(self) -> RouteSettings:
         try:
             known = known_variables(self.match)
@@ -48,13 +76,13 @@ class RouteSettings(Section):
         except ValueError as error:
             raise ValueError(f"match: {error}") from None
         try:
-            named = variables(self.topic)
+            named = variables(self.template)
         except ValueError as error:
             raise ValueError(f"topic: {error}") from None
         if unknown := [name for name in named if name not in known]:
             braced = ", ".join(f"{{{name}}}" for name in known)
             raise ValueError(f"topic: {{{unknown[0]}}} is not known: known are {braced}")
-        plain = re.sub(r"\{\w*\}", "", self.topic)
+        plain = re.sub(r"\{\w*\}", "", self.template)
         if kafka_name(plain) != plain:
             raise ValueError(
                 f"topic: {plain!r} has characters that Kafka does not allow in a name: letters, "
@@ -78,11 +106,22 @@ class RouteSettings(Section):
         return self
 
     @property
+    def template(self) -> str:
+        """The topic's name, Debezium's without a setting."""
+        return self.topic or PLAIN
+
+    @property
     def route(self) -> Route:
         """What it says, with what it leaves out."""
         field = self.key_field or ""
-        if not field and not self.distinct_keys and merges(self.topic, self.tables):
+        if not field and not self.distinct_keys and merges(self.template, self.tables):
             field = KEY_FIELD
         return Route(
-            self.topic, self.tables, self.match, field, self.distinct_keys, self.partition_by
-        )
+            self.template, self.tables, self.match, field, self.distinct_keys, self.partition_by,
+            TopicContent(self.content, self.added, self.deletes),
+        )  # fmt: skip
+
+
+_DOTTED = frozenset(
+    name for field in RouteSettings.model_fields.values() if (name := field.alias) is not None
+)

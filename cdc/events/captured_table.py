@@ -1,19 +1,18 @@
-"""One captured table in a session: its relation, its topic and the encoder of its events. Pure."""
+"""One captured table in a session: its relation, and what its topics get. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 
 from cdc.errors import ProtocolError, SourceError
-from cdc.events.change_encoder import Encoder, change_encoder, content_headers
 from cdc.events.envelope import SourceContext, Transaction
-from cdc.events.formats.packing import table_packing
-from cdc.events.records import Header, Record, row_record, schema_record, truncate_records
+from cdc.events.records import schema_record
+from cdc.events.table_output import Output
 from cdc.events.unpublished_records import Outgoing
-from cdc.protocol.messages import RelationColumn, RelationMessage, Value, Values, filled
+from cdc.protocol.messages import RelationColumn, RelationMessage, Values, filled
 from cdc.protocol.relation import Relation
 from cdc.routes.faults import route_faults
-from cdc.topics import partition_for, schemas_topic
+from cdc.topics import schemas_topic
 
 Resolver = Callable[[RelationMessage, int, int], Relation]
 """What a relation is, with xid and commit LSN of the transaction that it is described in. It has
@@ -23,36 +22,23 @@ Lookup = Callable[[Relation, Values, int], Values | None]
 
 
 class Table:
-    """One version of a table. ``begun`` is the commit LSN its encoder is ready for, ``width`` how
+    """One version of a table. ``begun`` is the commit LSN its encoders are ready for, ``width`` how
     many columns rows are sent with; ``places`` are those of the relation among them, None for all:
-    the others must not leave the source."""
+    the others must not leave the source. ``rows`` forms keys and images, which are the same in all
+    topics. ``by_column``: whether many rows may be formed at once (``cdc.columnar``)."""
 
-    __slots__ = (
-        "begun",
-        "encoder",
-        "headers",
-        "packing",
-        "partitions",
-        "parts",
-        "place",
-        "places",
-        "relation",
-        "topic",
-        "width",
-    )
+    __slots__ = ("begun", "by_column", "first", "outputs", "places", "relation", "rows", "width")
 
     def __init__(
         self, relation: Relation, context: SourceContext, sent: Sequence[RelationColumn]
     ) -> None:
         self.relation = relation
-        self.place = context.form.place(context.name, relation.schema, relation.table)
-        self.topic = self.place.topic
-        self.encoder: Encoder = change_encoder(relation, context)
-        self.packing = table_packing(relation, context.name, context.form, context.registry)
-        self.headers = content_headers(context.form)
-        self.parts = bool(self.place.partition_by)
+        place = context.form.place(context.name, relation.schema, relation.table)
+        self.first = Output(relation, context.of(place), place)
+        self.outputs: tuple[Output, ...] = (self.first,)
+        self.rows = self.first.encoder.rows
+        self.by_column = not self.first.positioned
         self.begun = -1
-        self.partitions = 0
         self.width = len(relation.columns)
         self.places: list[int] | None = None
         if self.width < len(sent):
@@ -60,35 +46,18 @@ class Table:
             kept = {column.name for column in relation.columns}
             self.places = [at for at, column in enumerate(sent) if column.name in kept]
 
-    def record(
-        self,
-        key: bytes | None,
-        value: bytes | None,
-        header: Header | None = None,
-        row: Sequence[Value] = (),
-    ) -> Record:
-        """The record of an event, or of a tombstone, given as JSON; ``row`` has the values that
-        the key is of."""
-        keyed = key is not None
-        if (packing := self.packing) is not None:
-            key = None if key is None else packing.key(key)
-            value = None if value is None else packing.value(value)
-        record = row_record(key, value, header)
-        if self.parts and keyed:
-            chosen = self.encoder.rows.partition_key(row)
-            record["partition"] = partition_for(chosen, self.partitions)
-        if self.headers and value is not None:
-            record["headers"] = [*self.headers, *record.get("headers", ())]
-        return record
+    def begin(self, transaction: Transaction, partitions: Callable[[str], int]) -> None:
+        """Rows of the transaction follow; ``partitions`` is how many a topic has."""
+        for output in self.outputs:
+            output.partitions = partitions(output.topic)
+            output.encoder.begin(transaction)
+        self.begun = transaction.commit_lsn
 
-    def truncates(self, value: bytes, partitions: int) -> Iterator[Record]:
-        """The records of a TRUNCATE, given as JSON."""
-        if self.packing is not None:
-            value = self.packing.value(value)
-        for record in truncate_records(value, partitions):
-            if self.headers:
-                record["headers"] = [*self.headers]
-            yield record
+    def having(self, op: bytes) -> Sequence[Output]:
+        """Those in which an operation has records."""
+        if len(self.outputs) == 1:
+            return () if op in self.first.skipped else self.outputs
+        return [one for one in self.outputs if op not in one.skipped]
 
     def received(self, values: Values) -> Values:
         """The relation's columns of a row that was sent. Raises ``ProtocolError`` for a row that is
@@ -166,14 +135,12 @@ class Tables:
         if table is None:
             raise ProtocolError(f"pgoutput: a row of relation {oid} before its description")
         if table.begun != transaction.commit_lsn:
-            table.partitions = self._partitions(table.topic)
-            table.begun = transaction.commit_lsn
-            table.encoder.begin(transaction)
+            table.begin(transaction, self._partitions)
         return table
 
     def completed(self, table: Table, new: Values, xid: int) -> Values:
         """The row with unchanged values that no consumer has, read from the source. What changes
         them later is streamed; a row that is gone by now is deleted by a later event.
         """
-        now = self._lookup(table.relation, table.encoder.rows.key_values(new), xid)
+        now = self._lookup(table.relation, table.rows.key_values(new), xid)
         return new if now is None else filled(new, now, True, ())

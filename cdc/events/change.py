@@ -70,12 +70,12 @@ class Transcriber:
         self.heartbeat: Heartbeat | None = None  # the newest of this run that came through
         self._nonce = nonce
         self._partitions = partitions
-        self._out = Outgoing(replay, letters, not context.form.has_events)
+        self._out = Outgoing(replay, letters)
+        self._positioned = not context.form.has_events
         self._ledger = ledger
         self._messages = Messages(context, partitions, outbox)
         self._tables = Tables(context, partitions, resolve, lookup, self._out)
         self._skipped = frozenset(map(quoted, context.form.left_out))
-        self._tombstones = context.form.has_tombstones
         self._closing = clock(0)
         self._now_us = 0
         self._transaction: Transaction | None = None
@@ -107,8 +107,7 @@ class Transcriber:
         return self._out.replaying or self._ledger is not None or not self._skipped <= _RARE
 
     def table(self, oid: int, xid: int, commit_lsn: int) -> Table | None:
-        """A table that was described in this session, and of which a row of this transaction is
-        next."""
+        """A table that was described, and of which a row of this transaction is next."""
         return self._tables.described(oid, xid, commit_lsn)
 
     def adopt(
@@ -121,6 +120,14 @@ class Transcriber:
         if committed_lsn is not None:
             self.committed_lsn = committed_lsn
 
+    def stand(self, transaction: Transaction, ordinal: int) -> None:
+        """Be behind the event ``ordinal`` of a transaction; see ``cdc.columnar``."""
+        self._transaction, self._commit_lsn, self._ordinal = (
+            transaction,
+            transaction.commit_lsn,
+            ordinal,
+        )
+
     def clock(self, now_us: int) -> None:
         """The time at which the frames that follow were seen."""
         self._now_us = now_us
@@ -131,13 +138,11 @@ class Transcriber:
         message = decode(frame, _HEADER)
         if type(message) is messages.Insert:
             table = self._table(message.relation_oid)
-            rows = table.encoder.rows
-            new = table.received(message.new)
+            rows, new = table.rows, table.received(message.new)
             (lsn,) = _WAL_START.unpack_from(frame, 1)
             after = rows.row(new)
             if rows.mark in after and UNCHANGED in new:
-                # An update that brought the row into the publication's filter.
-                new = self._completed(table, new)
+                new = self._completed(table, new)  # an update brought it into the filter
                 after = rows.row(new)
             self._event(table, rows.key(new), b"null", after, _CREATE, lsn, new)
         else:
@@ -153,8 +158,10 @@ class Transcriber:
                 self._commit(message)
             case messages.Delete():
                 table = self._table(message.relation_oid)
-                gone = table.received(message.old)
-                self._delete(table, table.encoder.rows.key(gone), gone, lsn, None)
+                old, rows = table.received(message.old), table.rows
+                self._event(
+                    table, rows.key(old), rows.row(old), b"null", _DELETE, lsn, [], None, old
+                )
             case messages.RelationMessage():
                 self._tables.announce(message, self._commit_lsn)
             case messages.Truncate():
@@ -185,7 +192,7 @@ class Transcriber:
             raise ProtocolError(f"COMMIT without its BEGIN at {format_lsn(commit.commit_lsn)}")
         if (ledger := self._ledger) is not None and ledger.events:
             self._ordinal += 1
-            self._put(ledger.topic, ledger.end(self.position), 0)
+            self._put(ledger.topic, ledger.end(self.position))
         self._transaction = None
         self._previous_end = self.committed_lsn = commit.end_lsn
 
@@ -214,14 +221,13 @@ class Transcriber:
         old: Values | None = None,
     ) -> None:
         """``new`` are the values of ``after``, empty without one, ``old`` those of ``before``."""
-        if op in self._skipped:
+        if not (outputs := table.having(op)):
             self._ordinal += 1
             return
-        block, encoder = self._next(table.relation.name), table.encoder
-        at, relaxed = self._ordinal, bool(encoder.required) and encoder.is_relaxed(old, new)
-        tail = encoder.special_tail(after, new, block)
-        if value := encoder.value(before, after, op, lsn, at, self._closing, tail, relaxed=relaxed):
-            self._put(table.topic, table.record(key, value, header, new or old or ()), len(value))
+        block, now, out = self._next(table.relation.name), self._closing, self._out
+        for output in outputs:
+            at = self.position
+            output.event(out, at, key, before, after, op, lsn, new, header, old, now, block)
 
     def _next(self, collection: str) -> bytes:
         """Number the next event; its ``transaction`` block."""
@@ -230,28 +236,15 @@ class Transcriber:
             return NO_BLOCK
         block = ledger.count(collection)
         if ledger.events == 1:
-            self._put(ledger.topic, ledger.begin(self.position), 0)
+            self._put(ledger.topic, ledger.begin(self.position))
         return block
 
-    def _put(self, topic: str, record: Record, size: int) -> None:
-        self._out.put(topic, record, size, self.position)
-
-    def _delete(
-        self,
-        table: Table,
-        key: bytes | None,
-        old: Values,
-        lsn: int,
-        header: Header | None,
-    ) -> None:
-        before = table.encoder.rows.row(old)
-        self._event(table, key, before, b"null", _DELETE, lsn, [], header, old)
-        if key is not None and self._tombstones and _DELETE not in self._skipped:
-            self._put(table.topic, table.record(key, None, header, old), len(key))
+    def _put(self, topic: str, record: Record) -> None:
+        self._out.put(topic, record, 0, self.position, self._positioned)
 
     def _update(self, update: messages.Update, lsn: int) -> None:
         table = self._table(update.relation_oid)
-        rows, old, new = table.encoder.rows, update.old, table.received(update.new)
+        rows, old, new = table.rows, update.old, table.received(update.new)
         if old is None:
             self._event(table, rows.key(new), b"null", rows.row(new), _UPDATE, lsn, new)
             return
@@ -263,7 +256,8 @@ class Transcriber:
             return
         if UNCHANGED in new:
             new = self._completed(table, new)
-        self._delete(table, old_key, old, lsn, (NEW_KEY_HEADER, rows.without_schema(key)))
+        gone = (NEW_KEY_HEADER, rows.without_schema(key))
+        self._event(table, old_key, rows.row(old), b"null", _DELETE, lsn, [], gone, old)
         moved = (OLD_KEY_HEADER, rows.without_schema(old_key))
         self._event(table, key, b"null", rows.row(new), _CREATE, lsn, new, moved)
 
@@ -276,11 +270,12 @@ class Transcriber:
             return
         for oid in truncate.relation_oids:
             table = self._table(oid)
-            tail = table.encoder.tail(b"", self._next(table.relation.name))
-            at, closing = self._ordinal, self._closing
-            value = table.encoder.value(b"null", b"null", _TRUNCATE, lsn, at, closing, tail)
-            for record in table.truncates(value, self._partitions(table.topic)):
-                self._put(table.topic, record, len(value))
+            if not (outputs := table.having(_TRUNCATE)):
+                self._ordinal += 1
+                continue
+            block = self._next(table.relation.name)
+            for output in outputs:
+                output.truncate(self._out, self.position, lsn, self._closing, block)
 
     def _message(self, message: messages.LogicalMessage, lsn: int) -> None:
         if message.prefix == HEARTBEAT:
@@ -296,5 +291,6 @@ class Transcriber:
         at = self._open("a message")
         ordinal, now_us = self._ordinal + 1, self._now_us
         topic, record = self._messages.record(message, at, lsn, ordinal, now_us, self._next)
-        self._out.put(topic, record, len(record["value"] or b""), self.position, message=True)
+        size, told = len(record["value"] or b""), self._positioned
+        self._out.put(topic, record, size, self.position, told, message=True)
         self._transaction = transaction

@@ -8,7 +8,7 @@ unless a schema tells of it. See ``docs/events.md`` and ``docs/event-modes.md``.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
 from cdc.events.form import OURS, Form
@@ -20,6 +20,7 @@ from cdc.events.schemas.schema import schema_head, with_head
 from cdc.events.values.encoder import quote
 from cdc.protocol.messages import UNCHANGED, Values
 from cdc.protocol.relation import Relation
+from cdc.routes.route import Place
 
 NEW_KEY_HEADER: Final = "__debezium.newkey"
 OLD_KEY_HEADER: Final = "__debezium.oldkey"
@@ -37,6 +38,11 @@ class SourceContext:
     """Where schemas go that no record has in front of it."""
     unheld: Unheld | None = None
     """Who is told of values that the form has nothing for."""
+
+    def of(self, place: Place) -> SourceContext:
+        """The same for a table's topic, which may have a content of its own."""
+        form = self.form.of(place)
+        return self if form is self.form else replace(self, form=form)
 
 
 class Transaction(NamedTuple):

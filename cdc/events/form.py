@@ -12,6 +12,9 @@ from dataclasses import dataclass, replace
 from typing import Any, Final, Literal, get_args
 
 from cdc.events.codes import DELETE, PLACEHOLDER, TRUNCATE
+from cdc.routes.content import CONTENT_NAMES
+from cdc.routes.content import Content as Content
+from cdc.routes.content import Deletes as Deletes
 from cdc.routes.route import Place, Route, place_of
 
 Times = Literal[
@@ -27,8 +30,6 @@ Binaries = Literal["base64", "base64-url-safe", "hex", "bytes"]
 Intervals = Literal["string", "numeric"]
 Hstores = Literal["json", "map"]
 Format = Literal["json", "avro", "json-schema", "protobuf"]
-Content = Literal["event", "row", "cloudevents"]
-Deletes = Literal["drop", "tombstone", "rewrite", "rewrite-with-tombstone"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,11 +57,18 @@ class Form:
     """Codes of operations (``cdc.events.codes``) of which there are no events."""
     tombstones: bool = True
     routes: tuple[Route, ...] = ()
-    """Which topics tables go to; of each table marks remember it (``cdc.events.marks``)."""
+    """Which topics tables go to, and what values are there; of each table marks remember it
+    (``cdc.events.marks``)."""
 
     def place(self, source: str, schema: str, table: str) -> Place:
         """Where a table's events are."""
         return place_of(source, self.routes, schema, table)
+
+    def of(self, place: Place) -> Form:
+        """The form of a table's topic: a route may have a content of its own."""
+        if not place.content.recorded:
+            return self
+        return replace(self, **place.content._asdict())
 
     @property
     def registered(self) -> bool:
@@ -136,9 +144,7 @@ class Form:
 
 
 NAMES: Final = {
-    "content": "content",
-    "add.fields": "added",
-    "delete.tombstone.handling.mode": "deletes",
+    **CONTENT_NAMES,
     "format": "format",
     "schemas": "schemas",
     "time.precision.mode": "times",

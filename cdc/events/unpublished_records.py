@@ -13,17 +13,14 @@ _SMALL: Final = 1 << 17
 
 
 class Outgoing:
-    """What one session has made and not handed over yet. ``positioned``: values do not say where
-    they stand, so a header of each does."""
+    """What one session has made and not handed over yet."""
 
     def __init__(
         self,
         replay: Replay | None,
         letters: DeadLetters | None = None,
-        positioned: bool = False,
     ) -> None:
         self._replay = replay
-        self._positioned = positioned
         self._letters = letters
         self._batch = Batch()
         self._cut: tuple[str, Position] | None = None
@@ -46,12 +43,19 @@ class Outgoing:
             self._replay = None
 
     def put(
-        self, topic: str, record: Record, size: int, position: Position, message: bool = False
+        self,
+        topic: str,
+        record: Record,
+        size: int,
+        position: Position,
+        positioned: bool = False,
+        message: bool = False,
     ) -> None:
         """A record at a position, unless Kafka holds it, whole or cut; ``size`` in bytes.
-        ``message``: it is of a logical message, which is cut whatever becomes of rows."""
+        ``positioned``: its value does not say where it stands, so a header does. ``message``: it is
+        of a logical message, which is cut whatever becomes of rows."""
         letters, replay, place = self._letters, self._replay, (topic, position)
-        if self._positioned:
+        if positioned:
             record = _told(record, position)
         if letters is not None and not (letters.rows or message):
             letters = None

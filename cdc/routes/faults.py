@@ -138,6 +138,18 @@ def key_fault(label: str, key: Sequence[str], place: Place) -> tuple[str, str] |
     return None
 
 
+def content_fault(label: str, place: Place) -> tuple[str, str] | None:
+    """What speaks against reading a table's topic for its events: the reason and the way out."""
+    if place.content.names_source:
+        return None
+    return (
+        f'{label}: its topic {place.topic} has no events: content = "{place.content.content}" in '
+        f"route {place.route + 1} of source.routes",
+        "remove content there, or capture the table by a second configuration, with another "
+        "source.name and slot",
+    )
+
+
 def changed_places(
     source: str,
     routes: tuple[Route, ...],
@@ -146,12 +158,13 @@ def changed_places(
     held: Collection[str],
 ) -> tuple[str, str] | None:
     """The reason and the way out where a table that is captured would go on in another topic, or
-    with other keys or partitions. ``before`` is what a mark has of routed tables; ``held`` are the
-    topics that hold records."""
+    with other keys, partitions or content. ``before`` is what a mark has of routed tables; ``held``
+    are the topics that hold records."""
     for label, was, now in _moved(source, routes, tables, before, held):
         what = f"is in topic {was}, and source.routes sends it to {now}"
         if was == now:
-            what = f"is in topic {now}, with other keys or partitions than source.routes says"
+            what = f"is in topic {now}, with other keys, partitions or content than source.routes "
+            what += "says"
         return (
             f"{label} {what}: its next changes would not stand behind those that are there",
             "put source.routes back; or run `headwater init --again`, which takes a new snapshot "
@@ -167,12 +180,12 @@ def changed_keys(
     before: Mapping[str, Mapping[str, Any]],
     held: Collection[str],
 ) -> tuple[str, str] | None:
-    """The same where a new snapshot is no way out: the topic holds records with other keys, or in
-    other partitions."""
+    """The same where a new snapshot is no way out: the topic holds records with other keys or
+    values, or in other partitions."""
     for label, was, now in _moved(source, routes, tables, before, held):
         if was == now:
             return (
-                f"topic {now} holds records of {label} with other keys or partitions than "
+                f"topic {now} holds records of {label} with other keys, partitions or content than "
                 "source.routes says",
                 "put source.routes back, name another topic there, or delete the topic with "
                 "Kafka's tools",
@@ -187,7 +200,7 @@ def _moved(
     before: Mapping[str, Mapping[str, Any]],
     held: Collection[str],
 ) -> Iterator[tuple[str, str, str]]:
-    """Tables whose records are in a topic, or have keys or partitions, other than those by
+    """Tables whose records are in a topic, or have keys, partitions or values, other than those by
     ``routes``, with the topic that they have and the one that they would go on in."""
     for schema, table in tables:
         label, now = f"{schema}.{table}", place_of(source, routes, schema, table)

@@ -12,11 +12,14 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
+from cdc.routes.content import EVENTS, TopicContent
 from cdc.routes.patterns import Pattern, parse_pattern
 from cdc.topics import kafka_name, table_topic
 
 KEY_FIELD: Final = "__table"
 """What the field is called by default that tells the tables of one topic apart."""
+PLAIN: Final = "{source}.{schema}.{table}"
+"""Debezium's name of a topic, as a template."""
 _VARIABLE: Final = re.compile(r"\{(\w*)\}")
 _NAMES: Final = ("source", "schema", "table")
 
@@ -36,6 +39,7 @@ class Route:
     """Whether no two tables of a topic ever have the same key, as who wrote the route says."""
     partition_by: tuple[str, ...] = ()
     """Columns of the key that choose the partition in place of the whole key."""
+    content: TopicContent = EVENTS
 
     @property
     def shared(self) -> bool:
@@ -53,6 +57,7 @@ class Place(NamedTuple):
     partition_by: tuple[str, ...] = ()
     shared: bool = False
     route: int = -1
+    content: TopicContent = EVENTS
 
     @property
     def recorded(self) -> dict[str, Any]:
@@ -62,7 +67,7 @@ class Place(NamedTuple):
             told["key_field"] = self.key_field
         if self.partition_by:
             told["partition_by"] = list(self.partition_by)
-        return told
+        return told | self.content.recorded
 
     @property
     def key_tail(self) -> bytes:
@@ -83,8 +88,9 @@ def place_of(source: str, routes: tuple[Route, ...], schema: str, table: str) ->
             topic = _VARIABLE.sub(lambda one: {**groups, **names}[one[1]], route.topic)  # noqa: B023
             told = plain if route.key_field else ""
             return Place(
-                kafka_name(topic), route.key_field, told, route.partition_by, route.shared, number
-            )
+                kafka_name(topic), route.key_field, told, route.partition_by, route.shared, number,
+                route.content,
+            )  # fmt: skip
     return Place(plain)
 
 

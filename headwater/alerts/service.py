@@ -22,6 +22,7 @@ from cdc.log_events import LogEvent
 from cdc.metrics import serve_catalog as catalog
 from cdc.metrics.exposition import Sample
 from cdc.protocol.relation import Relation
+from cdc.routes.faults import content_fault
 from cdc.topics import row_alert_group, schemas_topic
 from headwater.alerts.delivery import Counts, Delivering, Settings
 from headwater.alerts.letters import LetterBox
@@ -108,6 +109,9 @@ class _Alert:
                 f"alerts.rows.{self.name}.table: {self._alert.table} is not captured",
                 "name one of `GET /tables`, as schema.table",
             )
+        place = self._config.source.place(found.relation.schema, found.relation.table)
+        if fault := content_fault(found.label, place):
+            raise UsageError(f"alerts.rows.{self.name}.table: {fault[0]}", fault[1])
         _told(self.name, lambda: self._rule.refuse_misfit(found.relation))
         return found
 

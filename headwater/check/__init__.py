@@ -110,8 +110,7 @@ def preflight(
                 findings += _run("emit topics", unnamed_topics, config, broker, outbox)
                 if with_views:  # init has more to say of it
                     findings += _run("topics", topics_database, config, broker, tables)
-                    names = [config.source.topic(t.schema, t.name) for t in tables]
-                    findings += _run("truncates", truncates, config, broker, names)
+                    findings += _run("truncates", truncates, config, broker, tables)
     return [*findings, *(_of_views(config) if with_views else [])]
 
 

@@ -54,15 +54,17 @@ def topics_database(config: Config, broker: Broker, tables: Sequence[Table]) -> 
     yield from ()
 
 
-def truncates(config: Config, broker: Broker, tables: Sequence[str]) -> Iterator[Finding]:
-    """Whether a consumer of several partitions may truncate its table once for each. ``tables`` are
-    topics. Views are made for it, so where there are some in our own form it is no warning."""
-    existing = broker.partitions(sorted(set(tables)))
-    several = [one for one in tables if existing.get(one, 0) > 1]
+def truncates(config: Config, broker: Broker, tables: Sequence[Table]) -> Iterator[Finding]:
+    """Whether a consumer of several partitions may truncate its table once for each. Views are made
+    for it, so where there are some in our own form it is no warning."""
     form = config.form
-    if TRUNCATE in form.left_out:
+    places = [config.source.place(one.schema, one.name) for one in tables]
+    topics = [place.topic for place in places if TRUNCATE not in form.of(place).left_out]
+    if not topics:
         return
-    yield from _shared_truncates(config, tables)
+    existing = broker.partitions(sorted(set(topics)))
+    several = [one for one in topics if existing.get(one, 0) > 1]
+    yield from _shared_truncates(config, topics)
     if not several:
         return
     message = "a TRUNCATE is an event in each partition of a topic, and topics have several "

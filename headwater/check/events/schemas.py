@@ -60,7 +60,8 @@ def schema_registry(source: Source) -> Iterator[Finding]:
         )
         shape = treated(source.conn, shape, config.source)
         try:
-            table_packing(shape, config.source.name, config.form, examined)
+            place = config.source.place(shape.schema, shape.table)
+            table_packing(shape, config.source.name, config.form.of(place), examined)
         except LogError as error:
             yield Finding("error", "schema registry", error.message, error.hint)
     yield from examined.findings

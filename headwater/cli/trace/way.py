@@ -15,6 +15,7 @@ from cdc.kafka.marks import refuse_foreign_topics
 from cdc.lag.report import ViewReport
 from cdc.lsn import Position
 from cdc.registry.schemas import registry_of, values_of
+from cdc.routes.faults import content_fault
 from cdc.topics import view_group
 from headwater.cli.trace.changes import Change, KeyLog, key_log
 from headwater.cli.trace.row_key import RowKey, row_key
@@ -98,6 +99,9 @@ def traced(
             "look for the key with Kafka's own tools: the header position says where a row stands",
         )
     key = row_key(config, table, given)
+    schema, _, name = key.table.partition(".")
+    if fault := content_fault(key.table, config.source.place(schema, name)):
+        raise UsageError(*fault)
     since_ms = None if since_s is None else int((time.time() - since_s) * 1000)
     with Broker(config.kafka.bootstrap_servers, config.kafka) as broker:
         refuse_foreign_topics(config, broker)

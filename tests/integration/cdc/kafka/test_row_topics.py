@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
+from collections.abc import Callable
 from typing import Any
 
 import psycopg
@@ -30,9 +31,9 @@ sql = "select id, name from item"
 """
 
 
-def records(shop: Deployment) -> list[Record]:
-    """All of the topic, partition by partition."""
-    topic = table_topic(shop.name, "public", "item")
+def records(shop: Deployment, topic: str = "") -> list[Record]:
+    """All of the topic, of ``item``'s by default, partition by partition."""
+    topic = topic or table_topic(shop.name, "public", "item")
 
     def read(broker: Broker) -> list[Record]:
         ends = broker.end_offsets([topic])[topic]
@@ -78,9 +79,9 @@ def test_topics_of_rows_hold_each_change_once_in_order_through_kills(shop: Deplo
     assert sorted((one["id"], one["name"]) for one in rows) == source_rows(shop)
 
 
-def source_rows(shop: Deployment) -> list[tuple[Any, ...]]:
+def source_rows(shop: Deployment, table: str = "item") -> list[tuple[Any, ...]]:
     with psycopg.connect(shop.dsn) as conn:
-        return conn.execute("select id, name from item order by id").fetchall()
+        return conn.execute(f"select id, name from {table} order by id".encode()).fetchall()
 
 
 def test_rows_equal_the_source_and_what_needs_events_refuses_them(shop: Deployment) -> None:
@@ -143,3 +144,88 @@ def test_cloud_events_have_each_change_once_in_order_through_kills(shop: Deploym
     for places in by_partition.values():
         streamed = [place for place in places if not place[0].endswith(b"00000000")]
         assert streamed == sorted(set(streamed))
+
+
+ROUTES = """
+[[source.routes]]
+tables = ["public.item"]
+content = "row"
+add.fields = "op"
+delete.tombstone.handling.mode = "rewrite-with-tombstone"
+"""
+
+
+def test_a_route_has_rows_of_its_tables_beside_the_events_of_others_through_kills(
+    shop: Deployment,
+) -> None:
+    shop.settings, shop.extra = ROUTES, "partitions = 2\n"
+    shop.execute(
+        "create table note (id int primary key, name text)",
+        *(f"insert into {table} select i, 'first ' || i from generate_series(1, 300) i"
+          for table in ("item", "note")),
+    )  # fmt: skip
+    shop.init()
+    for turn in range(3):
+        with shop.running("capture") as capture:
+            shop.execute(*(
+                f"begin; insert into item {of}; insert into note {of};"
+                f" update note set name = name || '{step}' where id % 7 = {step};"
+                f" update item set name = name || '{step}' where id % 7 = {step};"
+                f" delete from item where id % 11 = {step};"
+                f" delete from note where id % 11 = {step};"
+                f" update item set id = id + 100000 * {turn + 1} where id % 13 = {step}; commit"
+                for step in range(5)
+                for of in [f"select 1000 * {turn + 1} + 100 * {step} + i, 'x'"
+                           " from generate_series(1, 90) i"]
+            ))  # fmt: skip
+            if turn < 2:
+                capture.kill()
+            else:
+                shop.captured(capture)
+    rows = [one for one in newest(records(shop)).values() if one is not None]
+    assert {one["__deleted"] for one in rows} == {"false"}
+    assert sorted((one["id"], one["name"]) for one in rows) == source_rows(shop)
+    in_order_once(records(shop), position)
+    topic = table_topic(shop.name, "public", "note")
+    events = [one for one in newest(records(shop, topic)).values() if one is not None]
+    images = [one["after"] for one in events if one["op"] != "d"]
+    assert sorted((one["id"], one["name"]) for one in images) == source_rows(shop, "note")
+    in_order_once([one for one in records(shop, topic) if one.value is not None], own_position)
+    what_needs_events_has_those_of_the_other_table_alone(shop)
+
+
+def newest(found: list[Record]) -> dict[bytes | None, Any]:
+    """The last value of each key."""
+    return {one.key: None if one.value is None else json.loads(one.value) for one in found}
+
+
+def own_position(record: Record) -> bytes:
+    source = json.loads(record.value or b"")["source"]
+    return b"%016X%08X" % (source["commit_lsn"], source["ordinal"])
+
+
+def in_order_once(found: list[Record], at: Callable[[Record], bytes]) -> None:
+    by_partition: dict[int, list[tuple[bytes, bool]]] = defaultdict(list)
+    for one in found:
+        by_partition[one.partition].append((at(one), one.value is None))
+    for places in by_partition.values():
+        streamed = [place for place in places if not place[0].endswith(b"00000000")]
+        assert streamed == sorted(set(streamed))
+
+
+def what_needs_events_has_those_of_the_other_table_alone(shop: Deployment) -> None:
+    assert shop.run("trace", "note", "1").returncode == 0
+    of_note = VIEW[VIEW.index("[views.v]") :].replace("views.v", "views.w")
+    shop.extra += VIEW + of_note.replace("from item", "from note")
+    _, findings = shop.check()
+    told = {one["check"]: one["message"] for one in findings["error"]}
+    assert 'public.item has no events: content = "row"' in told["view v"]
+    assert "view w" not in told
+    for command in (("apply", "--available-now"), ("trace", "item", "1")):
+        refused = shop.run(*command)
+        assert refused.returncode in (1, 2), command
+        assert 'has no events: content = "row"' in " ".join(refused.stderr.split()), command
+    shop.settings = ""
+    said = " ".join(shop.run("capture").stderr.split())
+    assert "public.item is in topic" in said
+    assert "with other keys, partitions or content" in said

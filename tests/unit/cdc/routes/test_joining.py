@@ -73,7 +73,7 @@ def join(found: Config, kafka: Kafka, before: dict[str, Any], *tables: tuple[str
     [
         ([PEOPLE], {}, {"shop__public__person": ["shop"]}, "is in topic shop.public.person, and"),
         ([BY_SHOP], {"public.person": {"topic": "people"}}, {"people": ["shop"]},
-         "with other keys or partitions"),
+         "with other keys, partitions or content"),
         ([], {"public.person": {"topic": "people"}}, {"people": ["shop"]}, "is in topic people"),
         ([PEOPLE], {}, {"people": ["shop", "crm"]}, "offset 1 is of source crm"),
         ([PEOPLE], {}, {"people": ["shop"]}, ""),
@@ -96,6 +96,7 @@ def test_a_table_joins_only_where_it_may_be(
 def test_values_that_name_no_source_are_not_asked_for_it() -> None:
     route = {"tables": ["public.person"], "topic": "{source}.people"}
     join(config(route, events={"content": "row"}), Kafka(shop__people=["crm"]), {}, PERSON)
+    join(config({**route, "content": "row"}), Kafka(shop__people=["crm"]), {}, PERSON)
 
 
 def published(*tables: tuple[str, str]) -> Any:

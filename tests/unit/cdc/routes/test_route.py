@@ -9,7 +9,9 @@ import pytest
 
 from cdc.config import Config, parse_config
 from cdc.errors import ConfigError, UsageError
+from cdc.routes.content import TopicContent
 from cdc.routes.faults import LONGEST_NAME, changed_keys, changed_places, key_fault, route_faults
+from cdc.routes.route import PLAIN as ROUTE_PLAIN
 from cdc.routes.route import Place, Route, place_of
 
 SHARDS = Route("{source}.{1}", (), r"public\.(\w+)_shard\d+", "__table")
@@ -87,6 +89,14 @@ def test_a_key_names_its_table_as_debeziums_router_does() -> None:
         ({"tables": ["public.*"], "topic": "a", "key_field": "x y"}, "is not a name of letters"),
         ({"tables": ["public.*"], "topic": "a", "key_field": "x", "distinct_keys": True},
          "no field is needed"),
+        ({"tables": ["public.*"]}, "says nothing of its tables: set topic, or content"),
+        ({"tables": ["public.*"], "content": "rows"}, "content: is 'rows': did you mean row?"),
+        ({"tables": ["public.*"], "topic": "a", "add.fields": "op"},
+         'add.fields: without effect: set content = "row"'),
+        ({"tables": ["public.*"], "content": "row", "add": {"fields": "ops"}},
+         "add.fields: has ops, which no event has"),
+        ({"tables": ["public.*"], "content": "row", "add.field": "op"},
+         "did you mean add.fields?"),
     ],
 )  # fmt: skip
 def test_a_route_that_cannot_be_is_refused(route: dict[str, Any], told: str) -> None:
@@ -120,6 +130,55 @@ def test_topics_whose_values_name_no_source_begin_with_its_name(content: str) ->
             config({"tables": ["public.a"], "topic": topic}, events={"content": content})
     for topic in ("{source}.a", "shop.a"):
         config({"tables": ["public.a"], "topic": topic}, events={"content": content})
+
+
+@pytest.mark.parametrize("content", ["row", "cloudevents"])
+def test_a_route_has_a_content_of_its_own(content: str) -> None:
+    found = config({"tables": ["public.a"], "content": content}, {"match": ".*", "topic": "b"})
+    form, source = found.form, found.source
+    place = source.place("public", "a")
+    assert (place.topic, form.of(place).content) == ("shop.public.a", content)
+    assert place.recorded == {"topic": "shop.public.a", "content": content}
+    assert form.of(source.place("public", "b")) == form
+    told = r"source\.routes: its content is .*the topic of route 1 has to begin with {source}\."
+    with pytest.raises(ConfigError, match=told):
+        config({"tables": ["public.a"], "topic": "a", "content": content})
+
+
+@pytest.mark.parametrize(
+    ("content", "events", "told"),
+    [
+        ("row", {"content": "row"}, "[events] has a content for all tables: remove that"),
+        ("row", {"content": "cloudevents"}, 'tables = ["*.*"] and content = "cloudevents"'),
+        ("row", {"format": "protobuf"}, "rows are not written as Protobuf"),
+        ("cloudevents", {"format": "avro"}, "CloudEvents are JSON"),
+    ],
+)
+def test_a_content_that_does_not_go_with_events_is_refused(
+    content: str, events: dict[str, Any], told: str
+) -> None:
+    if "format" in events:
+        events = {**events, "registry": {"url": "http://localhost:8081"}}
+    with pytest.raises(ConfigError) as caught:
+        config({"tables": ["public.a"], "content": content}, events=events)
+    assert told in str(caught.value)
+    assert f'source.routes: route 1 has content = "{content}"' in str(caught.value)
+
+
+def test_settings_of_rows_are_a_routes_too() -> None:
+    route = {"tables": ["public.a"], "content": "row", "add": {"fields": ["op", "lsn"]},
+             "delete": {"tombstone": {"handling": {"mode": "rewrite"}}}}  # fmt: skip
+    found = config(route)
+    form = found.form.of(found.source.place("public", "a"))
+    assert (form.content, form.added, form.deletes) == ("row", "op,lsn", "rewrite")
+
+
+def test_who_reads_events_is_refused_a_topic_without() -> None:
+    found = config({"tables": ["public.a"], "content": "row"}, {"match": ".*", "topic": "b"})
+    with pytest.raises(
+        UsageError, match=r'a: its topic shop\.public\.a has no events: content = "r'
+    ):
+        found.source.own_topic("public", "a")
 
 
 def test_a_connectors_topics_have_no_routes() -> None:
@@ -192,6 +251,7 @@ def test_a_key_has_to_fit_its_route() -> None:
 
 
 A, PLAIN = [("public", "a")], "shop.public.a"
+ROWS = Route(ROUTE_PLAIN, ("public.a",), content=TopicContent("row"))
 TO_X, BY_K = Route("x", ("public.a",)), Route("x", ("public.a",), partition_by=("k",))
 
 
@@ -200,7 +260,10 @@ TO_X, BY_K = Route("x", ("public.a",)), Route("x", ("public.a",), partition_by=(
     [
         ((TO_X,), {}, [PLAIN], "public.a is in topic shop.public.a, and source.routes sends it"),
         ((), {"public.a": {"topic": "x"}}, ["x"], "is in topic x, and source.routes sends it"),
-        ((BY_K,), {"public.a": {"topic": "x"}}, ["x"], "with other keys or partitions"),
+        ((BY_K,), {"public.a": {"topic": "x"}}, ["x"], "with other keys, partitions or content"),
+        ((ROWS,), {}, [PLAIN], "with other keys, partitions or content"),
+        ((), {"public.a": {"topic": PLAIN, "content": "row"}}, [PLAIN], "is in topic shop.public"),
+        ((ROWS,), {"public.a": {"topic": PLAIN, "content": "row"}}, [PLAIN], ""),
         ((TO_X,), {}, ["x"], ""),
         ((TO_X,), {"public.a": {"topic": "x"}}, ["x", PLAIN], ""),
         ((TO_X,), {"public.a": {"topic": "y"}}, [], ""),

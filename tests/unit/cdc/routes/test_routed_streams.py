@@ -28,6 +28,7 @@ from cdc.kafka.partition_ends import scan
 from cdc.protocol.messages import RelationMessage
 from cdc.protocol.relation import Relation
 from cdc.protocol.wire import Arrived
+from cdc.routes.content import EVENTS, TopicContent
 from cdc.routes.route import Route
 from cdc.topics import partition_for
 from tests.support.events.random_frames import relation, streams
@@ -42,6 +43,14 @@ ROUTES = {
     "parted": (
         Route("{source}.both", ("public.one", "public.two"), "", "__table", partition_by=(FIRST,)),
     ),
+    "mixed": (
+        Route(
+            "s.rows.{table}",
+            ("public.two", "public.keyless"),
+            content=TopicContent("row", "op,lsn", "rewrite-with-tombstone"),
+        ),
+    ),
+    "clouds": (Route("s.clouds", ("public.one",), content=TopicContent("cloudevents")),),
     "renamed": (Route("{table}s", ("public.two",), partition_by=(FIRST,)),),
 }
 FORMS = {
@@ -96,8 +105,11 @@ def by_row(form: Form, stream: Stream) -> Rows:
     [
         ("json", "all"),
         ("json", "parted"),
+        ("json", "mixed"),
+        ("json", "clouds"),
         ("debezium", "all"),
         ("row", "parted"),
+        ("avro", "mixed"),
         ("avro", "parted"),
         ("protobuf", "all"),
     ],
@@ -110,7 +122,7 @@ def test_records_are_the_same_by_column_and_by_row_and_their_order_is_that_of_co
     routed = replace(FORMS[form], routes=ROUTES[routes])
     found = by_column(routed, stream)
     assert found == by_row(routed, stream)
-    if form != "json":
+    if form != "json" or routes not in ("all", "parted"):
         return
     plain = by_row(OURS, stream)
     assert sum(map(len, found.values())) == sum(map(len, plain.values()))
@@ -122,6 +134,21 @@ def test_records_are_the_same_by_column_and_by_row_and_their_order_is_that_of_co
                 at = source["commit_lsn"], source["ordinal"]
                 positions[topic, partition].append(at)
     assert all(one == sorted(one) for one in positions.values())
+
+
+@settings(max_examples=30, deadline=None)
+@given(stream=streams())
+def test_each_topic_has_what_it_would_have_if_all_had_its_content(stream: Stream) -> None:
+    mixed = by_column(replace(OURS, routes=ROUTES["mixed"]), stream)
+    (route,) = ROUTES["mixed"]
+    rows = Form(**route.content._asdict(), routes=(replace(route, content=EVENTS),))
+    for topic, found in by_row(rows, stream).items():
+        if topic.startswith("s.rows."):
+            assert mixed.pop(topic) == found
+    for topic, found in by_row(OURS, stream).items():
+        if topic not in ("s.public.two", "s.public.keyless"):
+            assert mixed.pop(topic) == found
+    assert not mixed
 
 
 @settings(max_examples=30, deadline=None)
@@ -140,7 +167,10 @@ def test_a_key_says_its_table_and_is_in_one_partition(stream: Stream) -> None:
         assert partition == partition_for(chosen, PARTITIONS)
 
 
-@pytest.mark.parametrize(("form", "routes"), [("json", "all"), ("json", "parted"), ("row", "all")])
+@pytest.mark.parametrize(
+    ("form", "routes"),
+    [("json", "all"), ("json", "parted"), ("row", "all"), ("json", "mixed"), ("json", "clouds")],
+)
 @settings(max_examples=30, deadline=None)
 @given(stream=streams(), data=st.data())
 def test_after_a_crash_a_topic_of_several_tables_gets_what_it_lacks_and_nothing_twice(

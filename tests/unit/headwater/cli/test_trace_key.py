@@ -100,12 +100,12 @@ def test_a_key_is_looked_for_where_the_stream_puts_it(format: str, parted: bool)
     shape = Relation(1, "public", "t", "d", columns, ("c0", "c1"))
     context = SourceContext("1", "s", "db", config.form, NoIds() if format else None)
     table = Table(shape, context, ())
-    table.partitions = 7
+    table.first.partitions = 7
     for number in range(20):
         values = [str(number).encode(), f"é{number}".encode()]
         event, placed = key_bytes(config, shape, values)
         row: Values = [*values, b"t"]
-        record = table.record(table.encoder.rows.key(row), b"{}" if not format else None, row=row)
+        record = table.first.record(table.rows.key(row), b"{}" if not format else None, row=row)
         assert unframed(record["key"]) == unframed(event)
         chosen = record.get("partition", partition_for(record["key"], 7))
         assert partition_for(placed, 7) == chosen

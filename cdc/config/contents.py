@@ -1,0 +1,57 @@
+"""``content`` of ``[events]`` and of a route, with what goes with rows."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import TYPE_CHECKING, Annotated, Any
+
+from pydantic import BeforeValidator
+
+from cdc.events.flat.added_fields import added_fields
+from cdc.routes.content import CONTENT_NAMES
+
+if TYPE_CHECKING:
+    from cdc.config import Events
+    from cdc.routes.route import Route
+
+
+def _joined(value: Any) -> Any:
+    """``"op,lsn"`` or ``["op", "lsn"]``."""
+    if isinstance(value, list) and all(isinstance(one, str) for one in value):
+        value = ",".join(value)
+    return ",".join(value.replace(" ", "").split(",")) if isinstance(value, str) else value
+
+
+Added = Annotated[str, BeforeValidator(_joined)]
+"""Names of fields, apart by commas."""
+
+
+def refuse_lone_settings(content: str, added: str, given: Collection[str]) -> None:
+    """Raise ``ValueError`` for settings of rows where there are none, and for fields that no event
+    has. ``given`` are the fields that were set."""
+    if content != "row":
+        for name, field in CONTENT_NAMES.items():
+            if field != "content" and field in given:
+                raise ValueError(f'{name}: without effect: set content = "row", or remove it')
+    try:
+        added_fields(added)
+    except ValueError as error:
+        raise ValueError(f"add.fields: {error}") from None
+
+
+def refuse_contents_of_routes(routes: Collection[Route], events: Events) -> None:
+    """Raise ``ValueError`` for a content that does not go with ``[events]``."""
+    for number, route in enumerate(routes, 1):
+        content = route.content.content
+        if content == "event":
+            continue
+        said = f'source.routes: route {number} has content = "{content}"'
+        if events.content != "event":
+            raise ValueError(
+                f"{said}, and [events] has a content for all tables: remove that, and add a last "
+                f'route with tables = ["*.*"] and content = "{events.content}"'
+            )
+        if content == "row" and events.format == "protobuf":
+            raise ValueError(f"{said}: rows are not written as Protobuf: choose another format")
+        if content == "cloudevents" and events.format != "json":
+            raise ValueError(f"{said}: CloudEvents are JSON: remove format and registry, or it")
