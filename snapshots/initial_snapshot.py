@@ -10,8 +10,10 @@ which positions settle. Only what can no longer be trusted starts over.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from time import time_ns
+from types import MappingProxyType
 
 from cdc.config import Source
 from cdc.lsn import format_lsn
@@ -41,16 +43,26 @@ def cannot_go_on(conn: Connection, known: SnapshotState, slot_name: str) -> str:
     return ""
 
 
-def lost_in_kafka(ledger: Ledger, ends: Mapping[str, int]) -> list[str]:
+def lost_in_kafka(
+    ledger: Ledger, ends: Mapping[str, int], beside: Mapping[str, str] = MappingProxyType({})
+) -> list[str]:
     """Forget tables of whose rows Kafka holds fewer than it acknowledged; their names.
 
-    ``ends`` has the number of records that were ever written to each topic.
+    ``ends`` has the number of records that were ever written to each topic, ``beside`` the second
+    topic of tables, ``schema.table``, that have one.
     """
-    held = ledger.tables()
-    rows = dict.fromkeys((table.topic for table in held.values()), 0)
+    held, rows = ledger.tables(), Counter[str]()
+
+    def topics(label: str) -> list[str]:
+        return [topic for topic in (held[label].topic, beside.get(label)) if topic]
+
     for chunk in ledger.chunks():
-        rows[held[chunk.label].topic] += chunk.rows
-    lost = [t for t in held.values() if t.topic and ends.get(t.topic, 0) < rows[t.topic]]
+        rows.update(dict.fromkeys(topics(chunk.label), chunk.rows))
+    lost = [
+        table
+        for label, table in held.items()
+        if table.topic and any(ends.get(topic, 0) < rows[topic] for topic in topics(label))
+    ]
     ledger.forget(lost)
     return [table.label for table in lost]
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from copy import copy
 
 from cdc.events.capture_dead_letters import DeadLetters
 from cdc.events.records import Header, Record
@@ -29,6 +30,12 @@ class Letters:
         self._producer = producer
         self._cut = DeadLetters(source, producer.largest_record, lambda *_: None)
         self._turn = turn
+
+    def of_other_topic(self) -> Letters:
+        """The same for another topic of the same rows, with a count of its own."""
+        other = copy(self)
+        other.count = 0
+        return other
 
     def sift(
         self,

@@ -44,25 +44,14 @@ class _Held(NamedTuple):
     headers: list[Header] | None
 
 
-class SnapshotPublisher:
-    """Publishes the tables of one snapshot, one after the other.
+class _TopicPublisher:
+    """``start`` once for each table. ``letters`` takes the rows that are too large; without it they
+    are an error. ``rows`` counts the others. Whoever publishes flushes the producer."""
 
-    ``lsn`` is the consistent point L. Records carry the time of their table's ``start_table`` as
-    Kafka timestamp. Nothing is durable before ``finish`` has returned. ``letters`` takes the rows
-    that are too large; without it they are an error. ``rows`` counts the others.
-    """
-
-    def __init__(
-        self,
-        producer: BulkProducer,
-        context: SourceContext,
-        lsn: int,
-        letters: Letters | None = None,
-    ) -> None:
+    def __init__(self, producer: BulkProducer, lsn: int, letters: Letters | None) -> None:
         self.rows = 0
         self._letters = letters
         self._producer = producer
-        self._context = context
         self._lsn = lsn
         self._topic = ""
         self._encoder: RowsEncoder | None = None
@@ -72,70 +61,23 @@ class SnapshotPublisher:
         self._held: _Held | None = None
         self._parts: SnapshotPartitions | None = None
 
-    def start_table(self, relation: Relation, topic: str, now_us: int) -> None:
-        """The rows that follow are this table's. Its description goes to ``__schemas`` first."""
+    def start(self, relation: Relation, context: SourceContext, topic: str, now_us: int) -> None:
+        """The rows that follow are this table's; ``context`` is the topic's."""
         self._topic = topic
-        context = self._of(relation)
-        self._headers = _headers_at(self._lsn, context.form)
+        self._headers = headers_at(self._lsn, context.form)
         self._encoder = snapshot_encoder(relation, context, self._lsn, now_us)
-        parts = SnapshotPartitions(relation, self._context)
+        parts = SnapshotPartitions(relation, context)
         self._parts = parts if parts else None
         self._timestamp_ms = now_us // 1000
         if self._next_marker != "first":
             self._next_marker = "first_in_data_collection"
-        self.describe(relation, now_us)
-
-    def describe(self, relation: Relation, now_us: int) -> None:
-        """Publish the table's description alone."""
-        record = schema_record(relation, self._lsn)
-        self._producer.send(
-            schemas_topic(self._context.name), [record["key"]], [record["value"]], now_us // 1000
-        )
-
-    @property
-    def dead_letters(self) -> int:
-        """How many rows were too large, and are in Kafka as dead letters."""
-        return self._letters.count if self._letters else 0
-
-    def flush(self) -> None:
-        """Wait until Kafka has acknowledged all but a row that is held back."""
-        self._producer.flush()
-
-    def clear(self, relation: Relation, topic: str, partitions: int, now_us: int) -> None:
-        """Truncate the topic's table as of just below L, in every partition.
-
-        For a topic that holds events of an earlier snapshot whose slot is gone: rows deleted
-        since then have no event of their own. All positions there are lower, as LSNs are 8-byte
-        aligned, and the snapshot's rows at ``(L, 0)`` are higher. Where truncates are skipped there
-        is none: consumers that take none keep such rows until they are emptied.
-        """
-        context = self._of(relation)
-        form = context.form
-        if TRUNCATE in form.left_out:
-            return
-        encoder = change_encoder(relation, context)
-        encoder.begin(Transaction(self._lsn - 1, now_us, None, None))
-        value = encoder.value(
-            b"null", b"null", quoted(TRUNCATE), self._lsn - 1, _CLEARING_ORDINAL, clock(now_us)
-        )
-        packing = table_packing(relation, context.name, form, context.registry)
-        if packing is not None:
-            value = packing.value(value)
-        for partition in range(partitions):
-            headers = _headers_at(self._lsn - 1, form)
-            self._producer.send(topic, [None], [value], now_us // 1000, partition, headers)
-
-    def _of(self, relation: Relation) -> SourceContext:
-        """The context of the table's topic, which may have a content of its own."""
-        context = self._context
-        return context.of(context.form.place(context.name, relation.schema, relation.table))
 
     def publish(self, block: Block) -> None:
         """Hand rows to the producer, all but the last; waits while the producer has no room."""
         keys, values = self._events(block)
         if not values:
             return
-        assert self._encoder is not None, "start_table comes first"
+        assert self._encoder is not None, "start comes first"
         self._release("last_in_data_collection" if self._changed_table() else "")
         if self._next_marker != "true" and len(values) > 1:
             values[0] = self._encoder.marked(values[0], self._next_marker)
@@ -163,16 +105,15 @@ class SnapshotPublisher:
             at = self._placed(keys)
             self._send(self._topic, keys, values, self._timestamp_ms, at, self._headers)
 
-    def finish(self) -> None:
-        """Publish the last row and wait until Kafka has acknowledged everything."""
+    def release(self) -> None:
+        """Hand over the row that was held back: it is the last one of all."""
         self._release("last")
-        self._producer.flush()
 
     def _events(self, block: Block) -> tuple[Sequence[bytes | None], list[bytes]]:
         """Keys and values of the rows that a record can hold."""
         if not block.rows:
             return [], []
-        assert self._encoder is not None, "start_table comes first"
+        assert self._encoder is not None, "start comes first"
         keys, values = self._encoder.encode(*block)
         if self._parts is not None:
             self._parts.take(*block, keys, self._producer.count(self._topic))
@@ -216,7 +157,106 @@ class SnapshotPublisher:
         self._producer.send(topic, keys, values, timestamp_ms, at, headers)
 
 
-def _headers_at(lsn: int, form: Form) -> list[Header] | None:
+class SnapshotPublisher:
+    """Publishes the tables of one snapshot, one after the other.
+
+    ``lsn`` is the consistent point L. Records carry the time of their table's ``start_table`` as
+    Kafka timestamp. Nothing is durable before ``finish`` has returned. ``letters`` takes the rows
+    that are too large; without it they are an error.
+    """
+
+    def __init__(
+        self,
+        producer: BulkProducer,
+        context: SourceContext,
+        lsn: int,
+        letters: Letters | None = None,
+    ) -> None:
+        self._letters = letters
+        self._producer = producer
+        self._context = context
+        self._lsn = lsn
+        self._main = _TopicPublisher(producer, lsn, letters)
+        self._beside = _TopicPublisher(producer, lsn, letters.of_other_topic() if letters else None)
+        self._has_rows = False
+
+    @property
+    def rows(self) -> int:
+        """How many rows went to the tables' topics."""
+        return self._main.rows
+
+    def start_table(self, relation: Relation, topic: str, now_us: int) -> None:
+        """The rows that follow are this table's. Its description goes to ``__schemas`` first. Where
+        ``topic`` is the table's own, and it has one of rows beside it, both get them."""
+        (context, place), *beside = self._context.outputs(relation)
+        self._main.start(relation, context, topic, now_us)
+        self._has_rows = bool(beside) and topic == place.topic
+        if self._has_rows:
+            ((rows, at),) = beside
+            self._beside.start(relation, rows, at.topic, now_us)
+        self.describe(relation, now_us)
+
+    def describe(self, relation: Relation, now_us: int) -> None:
+        """Publish the table's description alone."""
+        record = schema_record(relation, self._lsn)
+        self._producer.send(
+            schemas_topic(self._context.name), [record["key"]], [record["value"]], now_us // 1000
+        )
+
+    @property
+    def dead_letters(self) -> int:
+        """How many rows were too large, and are in Kafka as dead letters."""
+        return self._letters.count if self._letters else 0
+
+    def flush(self) -> None:
+        """Wait until Kafka has acknowledged all but a row that is held back."""
+        self._producer.flush()
+
+    def clear(self, relation: Relation, topic: str, partitions: int, now_us: int) -> None:
+        """Truncate the topic's table as of just below L, in every partition.
+
+        For a topic that holds events of an earlier snapshot whose slot is gone: rows deleted
+        since then have no event of their own. All positions there are lower, as LSNs are 8-byte
+        aligned, and the snapshot's rows at ``(L, 0)`` are higher. Where truncates are skipped there
+        is none: consumers that take none keep such rows until they are emptied.
+        """
+        context, _ = self._context.outputs(relation)[0]
+        form = context.form
+        if TRUNCATE in form.left_out:
+            return
+        encoder = change_encoder(relation, context)
+        encoder.begin(Transaction(self._lsn - 1, now_us, None, None))
+        value = encoder.value(
+            b"null", b"null", quoted(TRUNCATE), self._lsn - 1, _CLEARING_ORDINAL, clock(now_us)
+        )
+        packing = table_packing(relation, context.name, form, context.registry)
+        if packing is not None:
+            value = packing.value(value)
+        for partition in range(partitions):
+            headers = headers_at(self._lsn - 1, form)
+            self._producer.send(topic, [None], [value], now_us // 1000, partition, headers)
+
+    def publish(self, block: Block) -> None:
+        """Hand rows to the producer, all but the last; waits while the producer has no room."""
+        self._main.publish(block)
+        if self._has_rows:
+            self._beside.publish(block)
+
+    def publish_unmarked(self, block: Block) -> None:
+        """Hand all rows to the producer, none of them marked as first or last: the order in which
+        several workers read says nothing."""
+        self._main.publish_unmarked(block)
+        if self._has_rows:
+            self._beside.publish_unmarked(block)
+
+    def finish(self) -> None:
+        """Publish the last row and wait until Kafka has acknowledged everything."""
+        self._main.release()
+        self._beside.release()
+        self._producer.flush()
+
+
+def headers_at(lsn: int, form: Form) -> list[Header] | None:
     """Of records whose values do not say where they stand."""
     if form.has_events:
         return None

@@ -169,8 +169,9 @@ def ask(config: Config, snapshot_id: int, what: str) -> Standing:
     with connect(config.source.dsn, application_name="headwater snapshot") as conn:
         found = snapshot(conn, config.source.name, snapshot_id)
         if found.status in ("complete", "cancelled"):
-            way = "run `headwater snapshot list`"
-            raise SourceError(f"snapshot {snapshot_id} is {found.status}", way)
+            raise SourceError(
+                f"snapshot {snapshot_id} is {found.status}", "run `headwater snapshot list`"
+            )
         if found.kind == "initial":
             raise SourceError(
                 f"snapshot {snapshot_id} belongs to `headwater init`",
@@ -202,7 +203,7 @@ def discard(config: Config, snapshot_id: int) -> list[str]:
 
 def _run(config: Config, conn: Connection, found: Standing, observer: Observer) -> None:
     source, kafka, options = config.source, config.kafka, found.options
-    bounds = bounds_of(options)
+    here, bounds = identify(conn), bounds_of(options)
     chosen = source.model_copy(update={"tables": tuple(options["tables"]), "exclude": ()})
 
     def topic_of(table: Table) -> str:
@@ -210,14 +211,14 @@ def _run(config: Config, conn: Connection, found: Standing, observer: Observer) 
             return source.topic(table.schema, table.name)
         return snapshot_topic(source.name, found.id, table.schema, table.name)
 
-    names = list(dict.fromkeys(map(topic_of, captured_tables(conn, chosen))))
+    tables = captured_tables(conn, chosen)
+    beside = source.rows_topics((one.schema, one.name) for one in tables if found.joining)
+    names = list(dict.fromkeys([*map(topic_of, tables), *beside.values()]))
     settings = {**event_settings(kafka), **({} if found.joining else _KEPT)}
     specs = [TopicSpec(n, kafka.partitions, kafka.replication_factor, settings) for n in names]
-    here = identify(conn)
     with Broker(kafka.bootstrap_servers, kafka) as broker:
-        mark = own_mark(broker, source.name, here)
-        form, registry = begun_form(config, found, mark), registry_of(config)
-        release = version("headwater")
+        form = begun_form(config, found, own_mark(broker, source.name, here))
+        release, registry = version("headwater"), registry_of(config)
         broker.create_topics([*specs, *dead_letters_specs(config)])
         partitions = broker.partitions(names)
         ends = {topic: sum(of.values()) for topic, of in broker.end_offsets(names).items()}
@@ -248,7 +249,7 @@ def _run(config: Config, conn: Connection, found: Standing, observer: Observer) 
     )
     producer = BulkProducer(kafka.bootstrap_servers, kafka.producer, security=kafka)
     ledger = Ledger(conn, found.id)
-    for label in lost_in_kafka(ledger, ends):
+    for label in lost_in_kafka(ledger, ends, beside):
         observer.step(f"Kafka holds less of {label} than it had: reading it anew")
     run_rounds(job, ledger, producer)
     state.complete(conn, found.id, min(ledger.points()))

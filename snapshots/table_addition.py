@@ -166,7 +166,7 @@ def _publish(
     source = config.source
     joining = [table for table in tables if table.label not in published]
     lists = column_lists(conn, source, chosen_tables(conn, source)[0])
-    topics = list(dict.fromkeys(source.topic(table.schema, table.name) for table in tables))
+    topics = source.topics((table.schema, table.name) for table in tables)
     with Broker(config.kafka.bootstrap_servers, config.kafka) as broker:
         mark = own_mark(broker, source.name, identify(conn))
         refuse_other_form(config, mark.form)

@@ -8,7 +8,9 @@ others dropped; together the partition has each exactly once.
 Whether an event is too large is not the same after each restart: it may hold values that were
 looked up, and says where the transaction before it ended. A dead letter is acknowledged before any
 record behind it is handed over (``cdc.kafka.producer``). So what a partition has passed is in it or
-a dead letter, whatever its size would be now; and what is a dead letter is none of its records.
+a dead letter, whatever its size would be now; and what is a dead letter is none of its records. An
+event may be a dead letter of each topic that it is meant for, so the topic of dead letters is read
+for whole ones, by topic and position; its end says nothing of a letter that is not among them.
 """
 
 from __future__ import annotations
@@ -27,8 +29,6 @@ class Tail(NamedTuple):
 
     position: Position | None
     delete_without_tombstone: bool = False
-    unfinished: bool = False
-    """Whether that record was cut and lacks pieces (``cdc.events.capture_dead_letters``)."""
 
 
 class KafkaReplay:
@@ -65,8 +65,6 @@ class KafkaReplay:
             partition = partition_for(record["key"], self._partitions[topic])
         tail = self._tails.get((topic, partition))
         if tail is None or tail.position is None or position > tail.position:
-            return False
-        if tail.unfinished and position == tail.position:
             return False
         tombstone_lost = record["value"] is None and tail.delete_without_tombstone
         return position < tail.position or not tombstone_lost

@@ -85,9 +85,8 @@ def filled(
     before: Mapping[str, Mapping[str, Any]],
 ) -> set[str]:
     """Topics that hold records, of those where the tables are, would be, or were ``before``."""
-    names = {str(of["topic"]) for of in before.values()}
-    for schema, table in tables:
-        names |= {source.topic(schema, table), table_topic(source.name, schema, table)}
+    names = {str(of["topic"]) for of in before.values()} | {*source.topics(tables)}
+    names |= {table_topic(source.name, schema, table) for schema, table in tables}
     there = sorted(broker.partitions(sorted(names)))
     ends = broker.end_offsets(there) if there else {}
     return {topic for topic, of_topic in ends.items() if any(of_topic.values())}

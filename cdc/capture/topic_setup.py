@@ -68,6 +68,7 @@ class Topics:
         self._outbox: dict[str, str | None] = {}
         self._tables: set[str] | None = None
         self._described: dict[str, str] = {}
+        self._of_rows = set[str]()  # second topics of tables
         self._partitions_of_tables = set[str]()
         self._trigger = DdlTrigger(config.source.dsn)
         self._others = OtherSources(config.source.dsn, config.source.name)
@@ -97,8 +98,8 @@ class Topics:
     def described(self, relation: Relation) -> None:
         """The server names a table. Rows need not follow: it names partitions beside their root."""
         place = self._config.source.place(relation.schema, relation.table)
-        topic = place.topic
-        self._described[topic] = relation.name
+        self._described[place.topic] = relation.name
+        self._of_rows.update(place.topics[1:])
         if place.route < 0:
             self.routed.pop(relation.name, None)
         elif relation.name not in self.joined:
@@ -106,7 +107,7 @@ class Topics:
         else:
             self.routed[relation.name] = place.recorded
         if self._tables is not None:
-            self._tables.add(topic)
+            self._tables.update(place.topics)
 
     def _join(self, relation: Relation, place: Place) -> None:
         """A table came up where its route puts it, perhaps beside others. Raises ``SourceError``
@@ -131,7 +132,7 @@ class Topics:
     def count(self, topic: str) -> int:
         """The number of partitions of a topic that records go to; it is made ready if need be: a
         table that joined the publication after init needs its topic before its rows."""
-        if self.open(topic):
+        if self.open(topic) and topic not in self._of_rows:
             _warn_joined(self._described.get(topic, topic))
         return self.partitions[topic]
 
@@ -215,7 +216,7 @@ class Topics:
     def _table_topics(self) -> set[str]:
         if self._tables is None:
             source = self._config.source
-            self._tables = {source.topic(schema, table) for schema, table in self._published()}
+            self._tables = {*source.topics(self._published())}
         return self._tables
 
     def _published(self) -> list[tuple[str, str]]:

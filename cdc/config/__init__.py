@@ -24,7 +24,7 @@ from cdc.config.capture import Kafka as Kafka
 from cdc.config.capture import Snapshot as Snapshot
 from cdc.config.capture import Source as Source
 from cdc.config.connector import refuse_without_capture
-from cdc.config.contents import refuse_contents_of_routes
+from cdc.config.contents import refuse_contents_of_routes, refuse_topics_of_any_source
 from cdc.config.events import Events as Events
 from cdc.config.faults import Place, place, setting_faults, toml_fault
 from cdc.config.metrics import Metrics as Metrics
@@ -134,17 +134,7 @@ class Config(Section):
     @model_validator(mode="after")
     def _topics_are_of_one_source(self) -> Config:
         """Values that do not name their source cannot tell that a topic is another one's."""
-        for number, route in enumerate(self.source.routing, 1):
-            begins = route.topic.startswith(("{source}.", f"{self.source.name}."))
-            own = route.content.content
-            content, setting = (own, "its content") if own != "event" else (
-                self.events.content, "events.content"
-            )  # fmt: skip
-            if content != "event" and not begins:
-                raise ValueError(
-                    f"source.routes: {setting} is {content}, which does not name the source of an "
-                    f"event: the topic of route {number} has to begin with {{source}}."
-                )
+        refuse_topics_of_any_source(self.source.name, self.source.routing, self.events.content)
         return self
 
     @model_validator(mode="after")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
@@ -78,12 +79,15 @@ class Source(Section):
     @model_validator(mode="after")
     def _no_two_routes_have_one_topic(self) -> Source:
         numbers = dict[str, int]()
-        for number, route in enumerate(self.routes, 1):
-            other = numbers.setdefault(route.template, number)
-            if other != number and set(variables(route.template)) <= {"source"}:
+        named = [(n, one.template) for n, one in enumerate(self.routes, 1)]
+        named += [(n, one.rows_topic) for n, one in enumerate(self.routes, 1) if one.rows_topic]
+        for number, topic in named:
+            other = numbers.setdefault(topic, number)
+            if other != number and set(variables(topic)) <= {"source"}:
+                first, second = sorted((other, number))
                 raise ValueError(
-                    f"routes: {other} and {number} have the topic {route.template}: name all its "
-                    "tables in one of them"
+                    f"routes: {first} and {second} have the topic {topic}: name all its tables in "
+                    "one of them"
                 )
         return self
 
@@ -99,6 +103,15 @@ class Source(Section):
     def topic(self, schema: str, table: str) -> str:
         """The topic of a table's events."""
         return self.place(schema, table).topic
+
+    def topics(self, tables: Iterable[tuple[str, str]]) -> list[str]:
+        """The topics of tables, each once: they may share some, and have some of rows."""
+        return list(dict.fromkeys(one for at in tables for one in self.place(*at).topics))
+
+    def rows_topics(self, tables: Iterable[tuple[str, str]]) -> dict[str, str]:
+        """The second topics, by ``schema.table``, of those tables that have one."""
+        places = {".".join(at): self.place(*at) for at in tables}
+        return {label: at.rows_topic for label, at in places.items() if at.rows_topic}
 
     def own_topic(self, schema: str, table: str) -> str:
         """The same, for who reads one table's events. Raises ``UsageError`` where others are in

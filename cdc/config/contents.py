@@ -26,13 +26,15 @@ Added = Annotated[str, BeforeValidator(_joined)]
 """Names of fields, apart by commas."""
 
 
-def refuse_lone_settings(content: str, added: str, given: Collection[str]) -> None:
+def refuse_lone_settings(
+    has_rows: bool, added: str, given: Collection[str], way: str = 'set content = "row"'
+) -> None:
     """Raise ``ValueError`` for settings of rows where there are none, and for fields that no event
-    has. ``given`` are the fields that were set."""
-    if content != "row":
+    has. ``given`` are the fields that were set, ``way`` is how to have rows."""
+    if not has_rows:
         for name, field in CONTENT_NAMES.items():
             if field != "content" and field in given:
-                raise ValueError(f'{name}: without effect: set content = "row", or remove it')
+                raise ValueError(f"{name}: without effect: {way}, or remove it")
     try:
         added_fields(added)
     except ValueError as error:
@@ -42,10 +44,11 @@ def refuse_lone_settings(content: str, added: str, given: Collection[str]) -> No
 def refuse_contents_of_routes(routes: Collection[Route], events: Events) -> None:
     """Raise ``ValueError`` for a content that does not go with ``[events]``."""
     for number, route in enumerate(routes, 1):
-        content = route.content.content
+        content = "row" if route.rows_topic else route.content.content
         if content == "event":
             continue
         said = f'source.routes: route {number} has content = "{content}"'
+        said = f"source.routes: route {number} has rows_topic" if route.rows_topic else said
         if events.content != "event":
             raise ValueError(
                 f"{said}, and [events] has a content for all tables: remove that, and add a last "
@@ -55,3 +58,20 @@ def refuse_contents_of_routes(routes: Collection[Route], events: Events) -> None
             raise ValueError(f"{said}: rows are not written as Protobuf: choose another format")
         if content == "cloudevents" and events.format != "json":
             raise ValueError(f"{said}: CloudEvents are JSON: remove format and registry, or it")
+
+
+def refuse_topics_of_any_source(source: str, routes: Collection[Route], content: str) -> None:
+    """Raise ``ValueError`` for a topic that could be another source's too, where values do not name
+    theirs. ``content`` is that of ``[events]``."""
+    for number, route in enumerate(routes, 1):
+        own = route.content.content
+        what = f"its content is {own}" if own != "event" else f"events.content is {content}"
+        held = [("topic", route.topic, what)] if (own, content) != ("event", "event") else []
+        if route.rows_topic:
+            held.append(("rows_topic", route.rows_topic, "its content is row"))
+        for setting, topic, said in held:
+            if not topic.startswith(("{source}.", f"{source}.")):
+                raise ValueError(
+                    f"source.routes: {said}, which does not name the source of an event: the "
+                    f"{setting} of route {number} has to begin with {{source}}."
+                )

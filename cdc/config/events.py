@@ -110,7 +110,7 @@ class Events(Section):
             raise ValueError(
                 'content: "cloudevents" are JSON: remove format and registry, or content'
             )
-        refuse_lone_settings(self.content, self.added, given)
+        refuse_lone_settings(self.content == "row", self.added, given)
         if self.content != "row":
             return self
         if self.format == "protobuf":

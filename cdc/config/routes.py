@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import Any
 
 from pydantic import ConfigDict, Field, model_validator
@@ -11,7 +12,7 @@ from cdc.config.contents import Added, refuse_lone_settings
 from cdc.config.dotted import flat
 from cdc.config.stores import Section
 from cdc.errors import one_line
-from cdc.routes.content import Content, Deletes, TopicContent
+from cdc.routes.content import EVENTS, ROWS, Content, Deletes, TopicContent
 from cdc.routes.patterns import parse_pattern
 from cdc.routes.route import KEY_FIELD, PLAIN, Route, known_variables, merges, variables
 from cdc.topics import kafka_name
@@ -32,6 +33,7 @@ class RouteSettings(Section):
     partition_by: tuple[str, ...] = ()
     content: Content = "event"
     added: Added = Field(default="", alias="add.fields")
+    rows_topic: str = Field(default="", min_length=1)
     deletes: Deletes = Field(default="tombstone", alias="delete.tombstone.handling.mode")
 
     @model_validator(mode="before")
@@ -56,15 +58,22 @@ class RouteSettings(Section):
 
     @model_validator(mode="after")
     def _says_something(self) -> RouteSettings:
-        if not self.topic and "content" not in self.model_fields_set:
+        if not (self.topic or self.rows_topic or "content" in self.model_fields_set):
             raise ValueError(
-                "says nothing of its tables: set topic, or content for what their topics hold"
+                "says nothing of its tables: set topic, content for what their topics hold, or "
+                "rows_topic"
             )
         return self
 
     @model_validator(mode="after")
     def _rows_have_what_they_take(self) -> RouteSettings:
-        refuse_lone_settings(self.content, self.added, self.model_fields_set)
+        if self.rows_topic and self.content != "event":
+            raise ValueError(f'rows_topic: stands beside events: remove content = "{self.content}"')
+        if self.rows_topic == self.template:
+            raise ValueError("rows_topic: is the topic of the events: choose another name")
+        has_rows = bool(self.rows_topic) or self.content == "row"
+        way = 'set content = "row" or rows_topic'
+        refuse_lone_settings(has_rows, self.added, self.model_fields_set, way)
         return self
 
     @model_validator(mode="after")
@@ -75,19 +84,8 @@ class RouteSettings(Section):
             raise ValueError(f"match: is not a regular expression: {error}") from None
         except ValueError as error:
             raise ValueError(f"match: {error}") from None
-        try:
-            named = variables(self.template)
-        except ValueError as error:
-            raise ValueError(f"topic: {error}") from None
-        if unknown := [name for name in named if name not in known]:
-            braced = ", ".join(f"{{{name}}}" for name in known)
-            raise ValueError(f"topic: {{{unknown[0]}}} is not known: known are {braced}")
-        plain = re.sub(r"\{\w*\}", "", self.template)
-        if kafka_name(plain) != plain:
-            raise ValueError(
-                f"topic: {plain!r} has characters that Kafka does not allow in a name: letters, "
-                "digits, dots, hyphens and underscores are allowed"
-            )
+        _refuse_template("topic", self.template, known)
+        _refuse_template("rows_topic", self.rows_topic, known)
         return self
 
     @model_validator(mode="after")
@@ -114,12 +112,31 @@ class RouteSettings(Section):
     def route(self) -> Route:
         """What it says, with what it leaves out."""
         field = self.key_field or ""
-        if not field and not self.distinct_keys and merges(self.template, self.tables):
-            field = KEY_FIELD
+        templates = (self.template, self.rows_topic) if self.rows_topic else (self.template,)
+        if not self.distinct_keys and any(merges(one, self.tables) for one in templates):
+            field = field or KEY_FIELD
         return Route(
             self.template, self.tables, self.match, field, self.distinct_keys, self.partition_by,
-            TopicContent(self.content, self.added, self.deletes),
+            EVENTS if self.rows_topic else TopicContent(self.content, self.added, self.deletes),
+            self.rows_topic,
+            TopicContent("row", self.added, self.deletes) if self.rows_topic else ROWS,
         )  # fmt: skip
+
+
+def _refuse_template(setting: str, template: str, known: Sequence[str]) -> None:
+    try:
+        named = variables(template)
+    except ValueError as error:
+        raise ValueError(f"{setting}: {error}") from None
+    if unknown := [name for name in named if name not in known]:
+        braced = ", ".join(f"{{{name}}}" for name in known)
+        raise ValueError(f"{setting}: {{{unknown[0]}}} is not known: known are {braced}")
+    plain = re.sub(r"\{\w*\}", "", template)
+    if kafka_name(plain) != plain:
+        raise ValueError(
+            f"{setting}: {plain!r} has characters that Kafka does not allow in a name: letters, "
+            "digits, dots, hyphens and underscores are allowed"
+        )
 
 
 _DOTTED = frozenset(

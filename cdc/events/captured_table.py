@@ -33,11 +33,10 @@ class Table:
         self, relation: Relation, context: SourceContext, sent: Sequence[RelationColumn]
     ) -> None:
         self.relation = relation
-        place = context.form.place(context.name, relation.schema, relation.table)
-        self.first = Output(relation, context.of(place), place)
-        self.outputs: tuple[Output, ...] = (self.first,)
+        outputs = [Output(relation, of_topic, at) for of_topic, at in context.outputs(relation)]
+        self.first, self.outputs = outputs[0], outputs
         self.rows = self.first.encoder.rows
-        self.by_column = not self.first.positioned
+        self.by_column = len(outputs) == 1 and not self.first.positioned
         self.begun = -1
         self.width = len(relation.columns)
         self.places: list[int] | None = None

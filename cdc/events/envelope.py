@@ -39,10 +39,12 @@ class SourceContext:
     unheld: Unheld | None = None
     """Who is told of values that the form has nothing for."""
 
-    def of(self, place: Place) -> SourceContext:
-        """The same for a table's topic, which may have a content of its own."""
-        form = self.form.of(place)
-        return self if form is self.form else replace(self, form=form)
+    def outputs(self, relation: Relation) -> list[tuple[SourceContext, Place]]:
+        """The same for each topic of a table, which may have a content of its own."""
+        return [
+            (self if form is self.form else replace(self, form=form), place)
+            for form, place in self.form.outputs(self.name, relation.schema, relation.table)
+        ]
 
 
 class Transaction(NamedTuple):

@@ -70,6 +70,15 @@ class Form:
             return self
         return replace(self, **place.content._asdict())
 
+    def outputs(self, source: str, schema: str, table: str) -> list[tuple[Form, Place]]:
+        """What a table's topics are, each as if it were the only one."""
+        place = self.place(source, schema, table)
+        found = [(self.of(place), place)]
+        if place.rows_topic:
+            beside = replace(self, routes=tuple(route.beside for route in self.routes))
+            found.append((beside.of(place.beside), place.beside))
+        return found
+
     @property
     def registered(self) -> bool:
         """Whether a registry has the schemas."""

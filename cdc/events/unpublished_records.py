@@ -72,10 +72,12 @@ class Outgoing:
             self._put(topic, record, size, position)
             return
         self._cut = place
-        if replay is not None and replay.holds(topic, record, position):
+        if replay is not None and (
+            replay.holds(topic, record, position) or replay.lettered(*place)
+        ):
             return
-        for piece in letters.pieces(topic, record, position):
-            self._put(letters.topic, piece, len(piece["value"] or b""), position)
+        for piece in letters.pieces(topic, record, position):  # anew if some were there
+            self._batch.add(letters.topic, piece, len(piece["value"] or b""))
 
     def _put(self, topic: str, record: Record, size: int, position: Position) -> None:
         if self._replay is None or not self._replay.holds(topic, record, position):

@@ -125,7 +125,7 @@ def _tail(
         last, tombstone = scan(topic, log.read(topic, partition, start, stop), read, source)
         made_it = made_it or tombstone
         if last is not None:
-            return Tail(last.position, last.owes_tombstone and not made_it, last.unfinished)
+            return Tail(last.position, last.owes_tombstone and not made_it)
     return Tail(None)
 
 

@@ -33,8 +33,7 @@ def event_settings(kafka: Kafka) -> dict[str, str]:
 def topic_specs(config: Config, tables: Sequence[Table]) -> list[TopicSpec]:
     """The topics of ``tables``, of logical messages, of table versions and of progress."""
     source, kafka = config.source.name, config.kafka
-    topics = (config.source.topic(table.schema, table.name) for table in tables)
-    names = list(dict.fromkeys(topics))  # tables may share one
+    names = config.source.topics((table.schema, table.name) for table in tables)
     return [
         *(
             TopicSpec(name, kafka.partitions, kafka.replication_factor, event_settings(kafka))

@@ -39,3 +39,4 @@ CONTENT_NAMES: Final = {
 """The setting of each field."""
 EVENTS: Final = TopicContent()
 """Without a setting."""
+ROWS: Final = TopicContent("row")

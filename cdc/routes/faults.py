@@ -46,6 +46,8 @@ class _Member(NamedTuple):
     label: str
     place: Place
     plain: str
+    of_rows: bool = False
+    """Whether it is the table's second topic."""
 
 
 def route_faults(
@@ -56,12 +58,17 @@ def route_faults(
     problems: list[str] = []
     for schema, table in tables:
         place, label = place_of(source, routes, schema, table), f"{schema}.{table}"
-        member = _Member(label, place, table_topic(source, schema, table))
-        if reason := _unfit(source, place):
-            said = f"source.routes: table {label} would have the topic {place.topic}, {reason}"
-            problems.append(one_line(said, f"change the topic of route {place.route + 1}"))
-        else:
-            by_name[_one(place.topic)].append(member)
+        plain = table_topic(source, schema, table)
+        members = [_Member(label, place, plain)]
+        if place.rows_topic:
+            members.append(_Member(label, place.beside, plain, of_rows=True))
+        for member in members:
+            topic, setting = member.place.topic, "rows_topic" if member.of_rows else "topic"
+            if reason := _unfit(source, member.place):
+                said = f"source.routes: table {label} would have the topic {topic}, {reason}"
+                problems.append(one_line(said, f"change the {setting} of route {place.route + 1}"))
+            else:
+                by_name[_one(topic)].append(member)
     for topic in (schemas_topic(source), progress_topic(source), dead_letters_topic(source)):
         by_name[_one(topic)].append(_Member(_ITSELF, Place(topic), topic))
     for _, members in sorted((one[0].place.topic, one) for one in by_name.values()):
@@ -103,7 +110,12 @@ def _shared(members: Sequence[_Member]) -> Iterator[str]:
     if not routed or any(one.label == _ITSELF for one in members):
         yield f"{said}. Leave one out with source.exclude, or rename it."
         return
-    if len({(one.place.topic, one.place.route) for one in members}) > 1:
+    if len({one.of_rows for one in members}) > 1:
+        yield one_line(
+            f"source.routes: {said}, events and rows",
+            f"change rows_topic of route {routed[-1] + 1}",
+        )
+    elif len({(one.place.topic, one.place.route) for one in members}) > 1:
         yield one_line(
             f"source.routes: {said}, and not by one route",
             f"name them all in one route, or change the topic of route {routed[0] + 1}",
@@ -161,10 +173,15 @@ def changed_places(
     with other keys, partitions or content. ``before`` is what a mark has of routed tables; ``held``
     are the topics that hold records."""
     for label, was, now in _moved(source, routes, tables, before, held):
-        what = f"is in topic {was}, and source.routes sends it to {now}"
-        if was == now:
-            what = f"is in topic {now}, with other keys, partitions or content than source.routes "
+        topic = now["topic"]
+        what = f"is in topic {was['topic']}, and source.routes sends it to {topic}"
+        if was["topic"] == topic:
+            what = (
+                f"is in topic {topic}, with other keys, partitions or content than source.routes "
+            )
             what += "says"
+        if _main(was) == _main(now):
+            what = f"has rows {_beside(was)}, and source.routes wants them {_beside(now)}"
         return (
             f"{label} {what}: its next changes would not stand behind those that are there",
             "put source.routes back; or run `headwater init --again`, which takes a new snapshot "
@@ -183,14 +200,32 @@ def changed_keys(
     """The same where a new snapshot is no way out: the topic holds records with other keys or
     values, or in other partitions."""
     for label, was, now in _moved(source, routes, tables, before, held):
-        if was == now:
-            return (
-                f"topic {now} holds records of {label} with other keys, partitions or content than "
-                "source.routes says",
-                "put source.routes back, name another topic there, or delete the topic with "
-                "Kafka's tools",
-            )
+        rows, rows_now = was.get("rows", {}), now.get("rows", {})
+        topic = now["topic"]
+        if topic != was["topic"] or _main(was) == _main(now):
+            topic = rows_now.get("topic")
+            if topic is None or topic != rows.get("topic") or rows == rows_now:
+                continue
+        return (
+            f"topic {topic} holds records of {label} with other keys, partitions or content than "
+            "source.routes says",
+            "put source.routes back, name another topic there, or delete the topic with "
+            "Kafka's tools",
+        )
     return None
+
+
+def _main(recorded: Mapping[str, Any]) -> dict[str, Any]:
+    """Of the table's first topic alone."""
+    return {name: value for name, value in recorded.items() if name != "rows"}
+
+
+def _beside(recorded: Mapping[str, Any]) -> str:
+    """Where rows stand beside events."""
+    if "rows" not in recorded:
+        return "in no second topic"
+    topic, *rest = recorded["rows"].values()
+    return f"in topic {topic} ({', '.join(map(str, rest))})"
 
 
 def _moved(
@@ -199,11 +234,11 @@ def _moved(
     tables: Iterable[tuple[str, str]],
     before: Mapping[str, Mapping[str, Any]],
     held: Collection[str],
-) -> Iterator[tuple[str, str, str]]:
-    """Tables whose records are in a topic, or have keys, partitions or values, other than those by
-    ``routes``, with the topic that they have and the one that they would go on in."""
+) -> Iterator[tuple[str, Mapping[str, Any], Mapping[str, Any]]]:
+    """Tables whose records are in topics, or have keys, partitions or values, other than those by
+    ``routes``, with what marks have of them and what they would have."""
     for schema, table in tables:
         label, now = f"{schema}.{table}", place_of(source, routes, schema, table)
         was = before.get(label, {"topic": table_topic(source, schema, table)})
         if was != now.recorded and was["topic"] in held:
-            yield label, was["topic"], now.topic
+            yield label, was, now.recorded

@@ -7,12 +7,12 @@ which one a row is of.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
-from cdc.routes.content import EVENTS, TopicContent
+from cdc.routes.content import EVENTS, ROWS, TopicContent
 from cdc.routes.patterns import Pattern, parse_pattern
 from cdc.topics import kafka_name, table_topic
 
@@ -40,6 +40,16 @@ class Route:
     partition_by: tuple[str, ...] = ()
     """Columns of the key that choose the partition in place of the whole key."""
     content: TopicContent = EVENTS
+    rows_topic: str = ""
+    """A second topic, as a template, that has the rows of the same changes; empty: none."""
+    rows: TopicContent = ROWS
+
+    @property
+    def beside(self) -> Route:
+        """The route of the second topic, if there is one."""
+        if not self.rows_topic:
+            return self
+        return replace(self, topic=self.rows_topic, content=self.rows, rows_topic="")
 
     @property
     def shared(self) -> bool:
@@ -58,6 +68,18 @@ class Place(NamedTuple):
     shared: bool = False
     route: int = -1
     content: TopicContent = EVENTS
+    rows_topic: str = ""
+    rows: TopicContent = ROWS
+
+    @property
+    def topics(self) -> list[str]:
+        """The table's topics, that of its rows behind the other."""
+        return [self.topic, self.rows_topic] if self.rows_topic else [self.topic]
+
+    @property
+    def beside(self) -> Place:
+        """The place of rows that stand beside events."""
+        return self._replace(topic=self.rows_topic, content=self.rows, rows_topic="")
 
     @property
     def recorded(self) -> dict[str, Any]:
@@ -67,6 +89,8 @@ class Place(NamedTuple):
             told["key_field"] = self.key_field
         if self.partition_by:
             told["partition_by"] = list(self.partition_by)
+        if self.rows_topic:
+            told["rows"] = {"topic": self.rows_topic, **self.rows.recorded}
         return told | self.content.recorded
 
     @property
@@ -85,13 +109,16 @@ def place_of(source: str, routes: tuple[Route, ...], schema: str, table: str) ->
         groups = _groups(route, schema, table)
         if groups is not None:
             names = dict(zip(_NAMES, (source, schema, table), strict=True))
-            topic = _VARIABLE.sub(lambda one: {**groups, **names}[one[1]], route.topic)  # noqa: B023
-            told = plain if route.key_field else ""
+            known, told = {**groups, **names}, plain if route.key_field else ""
             return Place(
-                kafka_name(topic), route.key_field, told, route.partition_by, route.shared, number,
-                route.content,
+                _named(route.topic, known), route.key_field, told, route.partition_by,
+                route.shared, number, route.content, _named(route.rows_topic, known), route.rows,
             )  # fmt: skip
     return Place(plain)
+
+
+def _named(template: str, known: Mapping[str, str]) -> str:
+    return kafka_name(_VARIABLE.sub(lambda one: known[one[1]], template))
 
 
 def variables(topic: str) -> list[str]:

@@ -69,7 +69,7 @@ def public_usage(conn: Connection) -> Iterator[Finding]:
 def outbox_tables(conn: Connection, source: Settings) -> set[str]:
     """The topics of tables that may be called as those of emitted events."""
     with translated("looking for tables in a schema outbox"):
-        return {source.topic(schema, name) for schema, name in conn.execute(_TABLES)}
+        return {*source.topics(conn.execute(_TABLES))}
 
 
 def unnamed_topics(config: Config, broker: Broker, tables: Collection[str]) -> Iterator[Finding]:

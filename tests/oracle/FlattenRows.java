@@ -1,19 +1,23 @@
+import com.fasterxml.jackson.databind.ObjectMapper;
 import io.debezium.transforms.ExtractNewRecordState;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import org.apache.kafka.connect.data.SchemaAndValue;
+import org.apache.kafka.connect.header.Header;
 import org.apache.kafka.connect.json.JsonConverter;
 import org.apache.kafka.connect.source.SourceRecord;
+import org.apache.kafka.connect.storage.SimpleHeaderConverter;
 
 /**
  * Reads lines of settings (name=value, apart by semicolons), a tab, and a JsonConverter's record with
  * its schema, or nothing for a tombstone; writes what ExtractNewRecordState makes of each: "dropped",
- * "tombstone", or the record as JsonConverter writes it.
+ * "tombstone", or the record as JsonConverter writes it; with a tab and the headers if it has some.
  */
 class FlattenRows {
     public static void main(String[] arguments) throws Exception {
@@ -38,13 +42,25 @@ class FlattenRows {
             if (made == null) {
                 found.add("dropped");
             } else if (made.value() == null) {
-                found.add("tombstone");
+                found.add("tombstone" + headers(made));
             } else {
                 byte[] text = json.fromConnectData("", made.valueSchema(), made.value());
-                found.add(new String(text, StandardCharsets.UTF_8));
+                found.add(new String(text, StandardCharsets.UTF_8) + headers(made));
             }
             transform.close();
         }
         Files.write(Path.of(arguments[1]), found);
+    }
+
+    /** A tab, and names and values of the headers as Connect's default converter writes them. */
+    private static String headers(SourceRecord record) throws Exception {
+        SimpleHeaderConverter converter = new SimpleHeaderConverter();
+        List<List<String>> found = new ArrayList<>();
+        for (Header one : record.headers()) {
+            byte[] text = converter.fromConnectHeader("", one.key(), one.schema(), one.value());
+            found.add(Arrays.asList(
+                one.key(), text == null ? null : new String(text, StandardCharsets.UTF_8)));
+        }
+        return found.isEmpty() ? "" : "\t" + new ObjectMapper().writeValueAsString(found);
     }
 }

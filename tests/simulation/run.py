@@ -10,16 +10,17 @@ import random
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from types import SimpleNamespace
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import pytest
 from structlog.testing import capture_logs
 
 from cdc.capture.loop import Capture
+from cdc.capture.routed_tables import places_of
 from cdc.config import Config
 from cdc.errors import RetryableError
 from cdc.events.marks import Mark
-from cdc.topics import message_topic, progress_topic, table_topic
+from cdc.topics import message_topic, progress_topic
 from tests.simulation.faults import CALM, TROUBLED, Chance, Clock, CrashError
 from tests.simulation.kafka import SOURCE, Client, Log
 from tests.simulation.stream import IDENTITY, SLOT_LSN, Describer, Source, Stream
@@ -32,6 +33,17 @@ MOST_TURNS: Final = 5_000
 """Of the loop in one life: whoever needs more is stuck."""
 _LARGEST_BATCH: Final = 3_100
 """``message.max.bytes`` where values are to be larger."""
+_ROWS: Final = {
+    "add.fields": "op,lsn",
+    "delete.tombstone.handling.mode": "rewrite-with-tombstone",
+}
+_BESIDE: Final = {"tables": ["public.*"], "rows_topic": "{source}.{table}.rows"}
+_ROUTES: Final[tuple[list[dict[str, Any]], ...]] = (
+    [],
+    [_BESIDE],
+    [{**_BESIDE, **_ROWS}],
+    [{"tables": ["public.t"], "content": "row", **_ROWS}],
+)
 
 
 class Outcome(NamedTuple):
@@ -85,11 +97,17 @@ def _live(config: Config, source: Source, chance: Chance) -> None:
 
 
 def _config(seed: int, limit: int) -> Config:
-    """Dead letters with every second seed, transaction metadata with every third."""
+    """Dead letters with every second seed, transaction metadata with every third; rows beside the
+    events in two of four, in place of those of a table in a third one."""
     dead_letters = seed % 2 == 0
     return Config.model_validate(
         {
-            "source": {"name": SOURCE, "dsn": "host=simulated", "tables": ["public.*"]},
+            "source": {
+                "name": SOURCE,
+                "dsn": "host=simulated",
+                "tables": ["public.*"],
+                "routes": _ROUTES[seed % 4],
+            },
             "kafka": {
                 "bootstrap_servers": "simulated:9092",
                 "partitions": PARTITIONS,
@@ -108,10 +126,11 @@ def _config(seed: int, limit: int) -> Config:
 
 def _initialised(config: Config) -> Log:
     """What ``headwater init`` leaves of an empty source: its topics and the first mark."""
-    names = [table_topic(SOURCE, "public", table) for table in TABLES.values()]
-    topics = dict.fromkeys([*names, message_topic(SOURCE)], PARTITIONS)
+    tables, source = [("public", table) for table in TABLES.values()], config.source
+    topics = dict.fromkeys([*source.topics(tables), message_topic(SOURCE)], PARTITIONS)
     log = Log(topics)
-    mark = Mark(SLOT_LSN, log.end_offsets(list(topics)), *IDENTITY, config.source.slot_name)
+    routed = places_of(source, tables)
+    mark = Mark(SLOT_LSN, log.end_offsets(list(topics)), *IDENTITY, source.slot_name, routed=routed)
     log.append(progress_topic(SOURCE), 0, mark.encode(0), SOURCE.encode(), 0)
     return log
 

@@ -9,7 +9,7 @@ import pytest
 
 from cdc.capture import loop as capture
 from cdc.capture.confirmation import Progress
-from cdc.capture.duplicate_filter import Tail
+from cdc.capture.duplicate_filter import KafkaReplay, Tail
 from cdc.capture.loop import Capture
 from cdc.capture.mark_writer import MarkWriter
 from cdc.capture.partition_floors import Floors
@@ -18,6 +18,7 @@ from cdc.events.change import Transcriber
 from cdc.kafka import partition_ends as tails
 from cdc.kafka.broker import Offsets, windows_back
 from cdc.kafka.producer import Producer
+from cdc.lsn import Position
 from tests.simulation.contents import DIFFERS, difference, events
 from tests.simulation.kafka import Log
 from tests.simulation.run import run
@@ -155,8 +156,20 @@ def test_a_delete_that_lost_its_tombstone_and_is_not_known_is_caught(
 def test_a_dead_letter_that_lacks_pieces_and_is_not_known_is_caught(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    blur_tails(monkeypatch, lambda tail: tail._replace(unfinished=False))
+    monkeypatch.setattr(tails, "unfinished", lambda _headers: False)
     assert_caught()
+
+
+def test_a_letter_of_rows_that_is_taken_for_the_events_own_is_caught(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Both have one position."""
+
+    def known(replay: KafkaReplay, _topic: str, position: Position) -> bool:
+        return any(position == at for _, at in replay._letters)
+
+    monkeypatch.setattr(KafkaReplay, "lettered", known)
+    assert any(fault(seed) for seed in SEEDS)
 
 
 def test_a_topic_that_no_mark_names_before_its_first_record_is_caught(

@@ -59,9 +59,10 @@ def schema_registry(source: Source) -> Iterator[Finding]:
             source.conn, table.oid, types, config.source.publication_name, config.source.keys
         )
         shape = treated(source.conn, shape, config.source)
+        name = config.source.name
         try:
-            place = config.source.place(shape.schema, shape.table)
-            table_packing(shape, config.source.name, config.form.of(place), examined)
+            for form, _ in config.form.outputs(name, shape.schema, shape.table):
+                table_packing(shape, name, form, examined)
         except LogError as error:
             yield Finding("error", "schema registry", error.message, error.hint)
     yield from examined.findings

@@ -191,7 +191,8 @@ def _resumed(kit: Kit, known: state.SnapshotState) -> int | None:
     ledger = Ledger(kit.conn, known.id)
     held = kit.broker.end_offsets(table_topics(kit))
     sums = {topic: sum(of_topic.values()) for topic, of_topic in held.items()}
-    for label in lost_in_kafka(ledger, sums):
+    beside = kit.config.source.rows_topics((table.schema, table.name) for table in kit.tables)
+    for label in lost_in_kafka(ledger, sums, beside):
         kit.observer.step(f"Kafka holds less of {label} than it had: reading it anew")
     chunks = ledger.chunks()
     done = sum(chunk.lsn is not None for chunk in chunks)

@@ -141,9 +141,9 @@ def _filled(kit: Kit) -> list[str]:
 
 
 def table_topics(kit: Kit) -> list[str]:
-    """The main topics of the tables."""
+    """The topics of the tables' changes."""
     source = kit.config.source
-    return list(dict.fromkeys(source.topic(table.schema, table.name) for table in kit.tables))
+    return source.topics((table.schema, table.name) for table in kit.tables)
 
 
 def dirty(kit: Kit) -> frozenset[str]:

@@ -41,7 +41,7 @@ def planned(config: Config, names: Sequence[str]) -> Removal:
     with connect(source.dsn, application_name="headwater table") as conn:
         found = tuple(sorted(_published(conn, source.publication_name, names)))
         chosen = {table.label for table in chosen_tables(conn, source)[0]}
-    topics = tuple(dict.fromkeys(source.topic(*table) for table in found))
+    topics = tuple(source.topics(found))
     removal = Removal(source.publication_name, found, topics)
     if still := [label for label in removal.labels if label in chosen]:
         raise UsageError(

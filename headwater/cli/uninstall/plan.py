@@ -91,7 +91,7 @@ def planned(config: Config) -> Uninstall:
         stored = stored_mark(broker, source.name)
         mark = stored.mark if stored else None
         by_build = views, whole.views.keys() - views
-        topics = {source.topic(*table) for table in tables}
+        topics = {*source.topics(tables)}
         kafka = found_in_kafka(broker, source.name, mark, topics, by_build, whole.alerts.rows)
     if any(topic.startswith(f"{source.name}.") for topic in kafka.topics):
         is_known = retained is not None or source.name in sources

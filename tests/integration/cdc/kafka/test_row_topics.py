@@ -152,10 +152,13 @@ tables = ["public.item"]
 content = "row"
 add.fields = "op"
 delete.tombstone.handling.mode = "rewrite-with-tombstone"
+[[source.routes]]
+tables = ["public.note"]
+rows_topic = "{source}.rows.{table}"
 """
 
 
-def test_a_route_has_rows_of_its_tables_beside_the_events_of_others_through_kills(
+def test_rows_beside_events_and_rows_of_some_tables_are_exact_through_kills(
     shop: Deployment,
 ) -> None:
     shop.settings, shop.extra = ROUTES, "partitions = 2\n"
@@ -191,6 +194,13 @@ def test_a_route_has_rows_of_its_tables_beside_the_events_of_others_through_kill
     images = [one["after"] for one in events if one["op"] != "d"]
     assert sorted((one["id"], one["name"]) for one in images) == source_rows(shop, "note")
     in_order_once([one for one in records(shop, topic) if one.value is not None], own_position)
+    beside = records(shop, f"{shop.name}.rows.note")
+    rows = [one for one in newest(beside).values() if one is not None]
+    assert sorted((one["id"], one["name"]) for one in rows) == source_rows(shop, "note")
+    in_order_once(beside, position)
+    created = sum(one.value is not None for one in beside)
+    assert created == sum(json.loads(one.value or b"{}").get("op") in ("r", "c", "u")
+                          for one in records(shop, topic))  # fmt: skip
     what_needs_events_has_those_of_the_other_table_alone(shop)
 
 

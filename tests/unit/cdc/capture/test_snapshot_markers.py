@@ -10,11 +10,14 @@ import pytest
 
 from cdc.events.capture_dead_letters import whole
 from cdc.events.envelope import SourceContext
+from cdc.events.form import Form
 from cdc.events.records import Header, Record
 from cdc.kafka.broker import Record as Read
 from cdc.kafka.bulk_producer import BulkProducer
 from cdc.lsn import Position
 from cdc.protocol.relation import Column, Relation, TypeInfo
+from cdc.routes.content import TopicContent
+from cdc.routes.route import PLAIN, Route
 from snapshots.oversized_rows import Letters
 from snapshots.publisher import SnapshotPublisher
 from snapshots.table_reader import Block
@@ -22,6 +25,7 @@ from snapshots.table_reader import Block
 INT4 = TypeInfo(23, "pg_catalog", "int4", "base", "int4")
 LSN = 0x1_0000_0050
 LIMIT = 8_000
+ADDED = TopicContent("row", "op")
 
 
 class Kept:
@@ -203,3 +207,20 @@ def test_rows_below_the_limit_are_not_looked_at_one_by_one_and_others_stay() -> 
     publisher.finish()
     assert [event["after"]["id"] for event in kept.of("a")] == [1, 2]
     assert (kept.pieces, publisher.dead_letters) == ([], 0)
+
+
+def test_rows_beside_events_are_published_with_them_and_not_in_a_snapshot_of_its_own() -> None:
+    kept = Kept()
+    route = Route(PLAIN, ("public.a",), rows_topic="rows.{table}", rows=ADDED)
+    context = SourceContext("1", "shop", "db", Form(routes=(route,)))
+    publisher = SnapshotPublisher(cast("BulkProducer", kept), context, LSN)
+    for name, topic in (("a", "shop.public.a"), ("b", "shop.public.b"), ("a", "snapshot.a")):
+        publisher.start_table(relation(name), topic, 1_000_000)
+        publisher.publish(Block(b"1\n2\n", 2))
+        publisher.publish_unmarked(Block(b"3\n", 1))
+    publisher.finish()
+    assert [one["id"] for one in kept.of("rows.a")] == [1, 3, 2]
+    assert {one["__op"] for one in kept.of("rows.a")} == {"r"}
+    for topic in ("shop.public.a", "shop.public.b", "snapshot.a"):
+        assert len(kept.of(topic)) == 3
+    assert publisher.rows == 9

@@ -147,7 +147,7 @@ def test_a_letter_with_a_large_key_stands_once_after_a_restart() -> None:
     for kept in (1, len(pieces)):
         unfinished = kept < len(pieces)
         tails = {
-            (LETTERS, 0): Tail(Position(200, 1), unfinished=unfinished),
+            (LETTERS, 0): Tail(Position(200, 1)),
             (TOPIC, 0): Tail(None),
         }
         held = set() if unfinished else {("s.outbox.orders", Position(200, 1))}

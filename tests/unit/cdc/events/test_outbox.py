@@ -143,7 +143,7 @@ def test_a_header_part_of_an_event_is_no_fault_of_the_topic() -> None:
         headers = [("id", b"7"), ("position", b"00000000000000C800000002"), ("part", part)]
         tail = streamed("s.outbox.orders", Read(0, 7, 0, b"k", b"{}", headers))
         assert tail is not None
-        tails = {("s.outbox.orders", p): Tail(*tail) for p in range(3)}
+        tails = {("s.outbox.orders", p): Tail(tail.position, tail.owes_tombstone) for p in range(3)}
         replay = KafkaReplay(100, tails, {"s.outbox.orders": 3})
         bodies = (content(b"1"), content(b"2", headers={"part": part.decode()}), content(b"3"))
         (record,) = transcribed(*bodies, replay=replay)["s.outbox.orders"]

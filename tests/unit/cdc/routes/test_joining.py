@@ -150,6 +150,16 @@ def test_a_table_that_joins_a_topic_of_its_own_is_told_once() -> None:
     assert [one["table"] for one in logs] == ["public.person"]
 
 
+def test_a_table_with_rows_beside_its_events_is_told_once_and_remembered_with_them() -> None:
+    made = topics(config({**PEOPLE, "rows_topic": "{source}.rows"}), Kafka(), PERSON)
+    with capture_logs() as logs:
+        made.described(relation("person"))
+        assert [made.count(topic) for topic in ("people", "shop.rows")] == [1, 1]
+    assert [one["table"] for one in logs] == ["public.person"]
+    rows = {"topic": "shop.rows", "content": "row"}
+    assert made.routed == {"public.person": {"topic": "people", "rows": rows}}
+
+
 def test_a_table_that_joins_is_compared_with_all_that_are_published() -> None:
     made = topics(config({**PEOPLE, "topic": "shop.public.item"}), Kafka(), PERSON, ITEM)
     with pytest.raises(SourceError, match="not by one route"):

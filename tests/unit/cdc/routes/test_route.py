@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -89,7 +90,7 @@ def test_a_key_names_its_table_as_debeziums_router_does() -> None:
         ({"tables": ["public.*"], "topic": "a", "key_field": "x y"}, "is not a name of letters"),
         ({"tables": ["public.*"], "topic": "a", "key_field": "x", "distinct_keys": True},
          "no field is needed"),
-        ({"tables": ["public.*"]}, "says nothing of its tables: set topic, or content"),
+        ({"tables": ["public.*"]}, "says nothing of its tables: set topic, content"),
         ({"tables": ["public.*"], "content": "rows"}, "content: is 'rows': did you mean row?"),
         ({"tables": ["public.*"], "topic": "a", "add.fields": "op"},
          'add.fields: without effect: set content = "row"'),
@@ -173,6 +174,56 @@ def test_settings_of_rows_are_a_routes_too() -> None:
     assert (form.content, form.added, form.deletes) == ("row", "op,lsn", "rewrite")
 
 
+def test_rows_stand_beside_events_in_a_topic_of_their_own() -> None:
+    route = {
+        "tables": ["public.a*"],
+        "rows_topic": "{source}.rows.{table}",
+        "add": {"fields": "op"},
+    }
+    found = config(route)
+    (events, place), (rows, beside) = found.form.outputs("shop", "public", "a1")
+    assert (place.topic, events.content, place.key_field) == ("shop.public.a1", "event", "")
+    assert (beside.topic, rows.content, rows.added) == ("shop.rows.a1", "row", "op")
+    assert rows.place("shop", "public", "a1").topic == "shop.rows.a1"
+    assert found.source.own_topic("public", "a1") == "shop.public.a1"
+    assert found.source.topics([("public", "a1"), ("public", "b")]) == [
+        "shop.public.a1", "shop.rows.a1", "shop.public.b",
+    ]  # fmt: skip
+    recorded = {"topic": "shop.rows.a1", "content": "row", "add.fields": "op"}
+    assert place.recorded == {"topic": "shop.public.a1", "rows": recorded}
+    (merged,) = config({**route, "rows_topic": "{source}.rows"}).source.routing
+    assert merged.key_field == "__table", "rows of several tables share a topic"
+
+
+@pytest.mark.parametrize(
+    ("route", "told"),
+    [
+        ({"rows_topic": "{source}.{1}"}, "rows_topic: {1} is not known"),
+        ({"rows_topic": "{source}.a b"}, "rows_topic: '.a b' has characters"),
+        (
+            {"rows_topic": "{source}.r", "content": "row"},
+            "rows_topic: stands beside events: remove",
+        ),
+        ({"rows_topic": "{source}.{schema}.{table}"}, "rows_topic: is the topic of the events"),
+        ({"rows_topic": "rows"}, "the rows_topic of route 1 has to begin with {source}."),
+    ],
+)
+def test_a_topic_of_rows_that_cannot_be_is_refused(route: dict[str, Any], told: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        config({"tables": ["public.a"], **route})
+    assert told in str(caught.value)
+
+
+def test_rows_beside_events_need_events() -> None:
+    route = {"tables": ["public.a"], "rows_topic": "{source}.rows"}
+    with pytest.raises(
+        ConfigError, match=r"route 1 has rows_topic, and \[events\] has a content for"
+    ):
+        config(route, events={"content": "row"})
+    with pytest.raises(ConfigError, match=r"routes: 1 and 2 have the topic {source}\.rows: name"):
+        config(route, {"tables": ["public.b"], "topic": "{source}.rows"})
+
+
 def test_who_reads_events_is_refused_a_topic_without() -> None:
     found = config({"tables": ["public.a"], "content": "row"}, {"match": ".*", "topic": "b"})
     with pytest.raises(
@@ -217,6 +268,12 @@ def test_a_connectors_topics_have_no_routes() -> None:
         ((Route("__transaction_state", ("public.a",)),), ["public.a"], "one of Kafka's own"),
         ((Route("..", ("public.a",)),), ["public.a"], "Kafka does not allow"),
         ((Route("x" * (LONGEST_NAME + 1), ("public.a",)),), ["public.a"], "250 characters"),
+        ((Route("{table}", ("*.*",), rows_topic="r"),), ["public.a", "public.b"],
+         "does not say that it holds several"),
+        ((Route("x.{table}", ("*.*",), rows_topic="x.a", key_field="__table"),),
+         ["public.a", "public.b"], "events and rows"),
+        ((Route("x", ("public.a",), rows_topic="{source}.__schemas"),), ["public.a"],
+         "Change the rows_topic of route 1"),
         ((Route("x", ("public.*",), key_field="__table"),), ["public.a b", "public.a_b"],
          "__table would call them the same"),
         ((), ["public.a b", "public.a_b"], "would share the topic shop.public.a_b"),
@@ -252,6 +309,8 @@ def test_a_key_has_to_fit_its_route() -> None:
 
 A, PLAIN = [("public", "a")], "shop.public.a"
 ROWS = Route(ROUTE_PLAIN, ("public.a",), content=TopicContent("row"))
+BESIDE = Route(ROUTE_PLAIN, ("public.a",), rows_topic="{source}.rows")
+BESIDE_BEFORE = {"topic": PLAIN, "rows": {"topic": "shop.rows", "content": "row"}}
 TO_X, BY_K = Route("x", ("public.a",)), Route("x", ("public.a",), partition_by=("k",))
 
 
@@ -264,6 +323,9 @@ TO_X, BY_K = Route("x", ("public.a",)), Route("x", ("public.a",), partition_by=(
         ((ROWS,), {}, [PLAIN], "with other keys, partitions or content"),
         ((), {"public.a": {"topic": PLAIN, "content": "row"}}, [PLAIN], "is in topic shop.public"),
         ((ROWS,), {"public.a": {"topic": PLAIN, "content": "row"}}, [PLAIN], ""),
+        ((BESIDE,), {}, [PLAIN], "public.a has rows in no second topic, and source.routes wants"),
+        ((BESIDE,), {"public.a": BESIDE_BEFORE}, [PLAIN], ""),
+        ((), {"public.a": BESIDE_BEFORE}, [PLAIN], "wants them in no second topic"),
         ((TO_X,), {}, ["x"], ""),
         ((TO_X,), {"public.a": {"topic": "x"}}, ["x", PLAIN], ""),
         ((TO_X,), {"public.a": {"topic": "y"}}, [], ""),
@@ -285,6 +347,16 @@ def test_a_new_snapshot_goes_to_another_topic_and_not_beside_other_keys() -> Non
     found = changed_keys("shop", (BY_K,), A, {"public.a": {"topic": "x"}}, ["x"])
     assert found is not None
     assert "topic x holds records of public.a with other keys" in found[0]
+
+
+def test_a_new_snapshot_may_begin_rows_beside_and_not_change_what_is_there() -> None:
+    held = [PLAIN, "shop.rows"]
+    assert changed_keys("shop", (BESIDE,), A, {}, held) is None
+    assert changed_keys("shop", (), A, {"public.a": BESIDE_BEFORE}, held) is None
+    other = replace(BESIDE, rows=TopicContent("row", "op"))
+    found = changed_keys("shop", (other,), A, {"public.a": BESIDE_BEFORE}, held)
+    assert found is not None
+    assert "topic shop.rows holds records of public.a with other keys" in found[0]
 
 
 def test_who_reads_one_table_is_refused_a_topic_of_several() -> None:

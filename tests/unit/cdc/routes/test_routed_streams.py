@@ -28,7 +28,7 @@ from cdc.kafka.partition_ends import scan
 from cdc.protocol.messages import RelationMessage
 from cdc.protocol.relation import Relation
 from cdc.protocol.wire import Arrived
-from cdc.routes.content import EVENTS, TopicContent
+from cdc.routes.content import EVENTS, ROWS, TopicContent
 from cdc.routes.route import Route
 from cdc.topics import partition_for
 from tests.support.events.random_frames import relation, streams
@@ -50,6 +50,15 @@ ROUTES = {
             content=TopicContent("row", "op,lsn", "rewrite-with-tombstone"),
         ),
     ),
+    "beside": (
+        Route(
+            "{source}.{schema}.{table}",
+            ("public.*",),
+            rows_topic="s.rows.{table}",
+            rows=TopicContent("row", "op,lsn", "rewrite-with-tombstone"),
+        ),
+    ),
+    "both": (Route("s.all", ("public.*",), key_field="__table", rows_topic="s.rows", rows=ROWS),),
     "clouds": (Route("s.clouds", ("public.one",), content=TopicContent("cloudevents")),),
     "renamed": (Route("{table}s", ("public.two",), partition_by=(FIRST,)),),
 }
@@ -107,9 +116,12 @@ def by_row(form: Form, stream: Stream) -> Rows:
         ("json", "parted"),
         ("json", "mixed"),
         ("json", "clouds"),
+        ("json", "beside"),
+        ("json", "both"),
         ("debezium", "all"),
         ("row", "parted"),
         ("avro", "mixed"),
+        ("avro", "beside"),
         ("avro", "parted"),
         ("protobuf", "all"),
     ],
@@ -151,6 +163,32 @@ def test_each_topic_has_what_it_would_have_if_all_had_its_content(stream: Stream
     assert not mixed
 
 
+@pytest.mark.parametrize("form", ["json", "debezium", "avro"])
+@settings(max_examples=20, deadline=None)
+@given(stream=streams())
+def test_rows_beside_events_are_those_of_a_source_of_rows_and_the_events_are_as_without(
+    form: str, stream: Stream
+) -> None:
+    (route,) = ROUTES["beside"]
+    both = by_column(replace(FORMS[form], routes=(route,)), stream)
+    found = {topic: both.pop(topic) for topic in [*both] if topic.startswith("s.rows.")}
+    only = (replace(route.beside, content=EVENTS),)
+    alone = by_row(replace(FORMS[form], **route.rows._asdict(), routes=only), stream)
+    rows = {topic: one for topic, one in alone.items() if topic.startswith("s.rows.")}
+    assert unframed(found, form) == unframed(rows, form)
+    assert unframed(both, form) == unframed(by_row(FORMS[form], stream), form)
+
+
+def unframed(rows: Rows, form: str) -> Rows:
+    """Without the ids of a registry, which count up."""
+    if form != "avro":
+        return rows
+    return {
+        topic: [(key and key[5:], value and value[5:], *rest) for key, value, *rest in found]
+        for topic, found in rows.items()
+    }
+
+
 @settings(max_examples=30, deadline=None)
 @given(stream=streams())
 def test_a_key_says_its_table_and_is_in_one_partition(stream: Stream) -> None:
@@ -169,7 +207,15 @@ def test_a_key_says_its_table_and_is_in_one_partition(stream: Stream) -> None:
 
 @pytest.mark.parametrize(
     ("form", "routes"),
-    [("json", "all"), ("json", "parted"), ("row", "all"), ("json", "mixed"), ("json", "clouds")],
+    [
+        ("json", "all"),
+        ("json", "parted"),
+        ("row", "all"),
+        ("json", "mixed"),
+        ("json", "clouds"),
+        ("json", "beside"),
+        ("json", "both"),
+    ],
 )
 @settings(max_examples=30, deadline=None)
 @given(stream=streams(), data=st.data())
