@@ -28,8 +28,8 @@ from tests.oracle.cases import CASES, TYPES
 from tests.oracle.debezium import debezium
 from tests.oracle.differences import OMITTED, Difference, Emitted, comparable, differences, why
 from tests.support.commands.deployment import Deployment
+from tests.support.events.recorded_values import DIFFERENCES
 from tests.support.waiting import wait_until
-from tests.unit.cdc.events.test_values_as_debezium import DIFFERENCES
 
 THEIRS: Final = "theirs"
 OURS: Final = "ours"

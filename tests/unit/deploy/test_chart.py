@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,60 +17,8 @@ from cdc.config import Config, parse_config
 from headwater.cli.capture.command import _STOP_S
 from jobs.spark.session import _SETTINGS
 from tests.unit.deploy.chart import CHART, MINIMAL, configuration, example, rendered, resources
+from tests.unit.deploy.releases import EVERYTHING, RELEASES, REMOVAL, SERVE, pods
 
-EVERYTHING = {
-    "serviceMonitor": {"enabled": True, "labels": {"release": "prometheus"}},
-    "prometheusRule": {"enabled": True},
-    "image": {"repository": "r", "digest": f"sha256:{'0' * 64}", "pullSecrets": ["registry"]},
-    "networkPolicy": {"metricsFrom": [{"namespaceSelector": {}}]},
-    "capture": {"podAnnotations": {"a": "b"}, "nodeSelector": {"a": "b"}},
-    "apply": {
-        "persistence": {"existingClaim": "state"},
-        "tolerations": [{"operator": "Exists"}],
-        "affinity": {"nodeAffinity": {}},
-    },
-}
-SERVE: dict[str, Any] = {
-    "serve": {
-        "enabled": True,
-        "users": {"existingSecret": "headwater-users"},
-        "tls": {"existingSecret": "headwater-tls"},
-    },
-}
-BEHIND_INGRESS: dict[str, Any] = {
-    "serve": {
-        "enabled": True,
-        "port": 8500,
-        "metricsPort": 9500,
-        "users": {"existingSecret": "headwater-users", "key": "users"},
-        "service": {"type": "NodePort", "annotations": {"a": "b"}},
-        "ingress": {
-            "enabled": True,
-            "className": "nginx",
-            "annotations": {"a": "b"},
-            "host": "headwater.example.org",
-            "tlsSecret": "headwater-tls",
-        },
-        "persistence": {"existingClaim": "spool"},
-    },
-    "networkPolicy": {"serveFrom": [{"namespaceSelector": {"matchLabels": {"a": "b"}}}]},
-}
-REMOVAL = {
-    "capture": {"enabled": False},
-    "apply": {"enabled": False},
-    "uninstall": {"enabled": True},
-}
-RELEASES = {
-    "minimal": MINIMAL,
-    "example": example(),
-    "everything": {**example(), **EVERYTHING},
-    "removal": {**example(), **REMOVAL},
-    "serve": {**MINIMAL, **SERVE},
-    "ingress": {
-        "config": {**example()["config"], "serve": {"behind_proxy": ["10.0.0.0/8"]}},
-        **BEHIND_INGRESS,
-    },
-}
 OPERATOR = {"ServiceMonitor", "PrometheusRule"}
 """Kinds that the Prometheus operator defines, not Kubernetes."""
 
@@ -91,15 +38,9 @@ def test_helm_has_nothing_to_remark_but_the_icon() -> None:
     assert [one["error"] for one in report["messages"]] == ["icon is recommended"]
 
 
-def _pods(found: dict[tuple[str, str], Any]) -> Iterator[tuple[str, Any]]:
-    for (kind, _), one in found.items():
-        if kind in {"Deployment", "StatefulSet", "Job"}:
-            yield kind, one["spec"]["template"]["spec"]
-
-
 @pytest.mark.parametrize("release", RELEASES)
 def test_no_container_may_more_than_it_has_to(release: str) -> None:
-    for _, pod in _pods(resources(RELEASES[release])):
+    for _, pod in pods(resources(RELEASES[release])):
         assert pod["automountServiceAccountToken"] is False
         assert pod["securityContext"]["runAsNonRoot"] is True
         assert pod["securityContext"]["runAsUser"] == 10001
@@ -153,7 +94,7 @@ def test_liveness_and_readiness_ask_different_questions_at_the_port_that_is_serv
     found = resources(values)
     metrics = configuration(found)["metrics"]
     assert metrics == {"capture": "0.0.0.0:9001", "apply": "0.0.0.0:9002"}
-    for _, pod in _pods(found):
+    for _, pod in pods(found):
         (one,) = pod["containers"]
         assert one["ports"] == [{"name": "metrics", "containerPort": values[one["name"]]["port"]}]
         paths = {
@@ -162,115 +103,6 @@ def test_liveness_and_readiness_ask_different_questions_at_the_port_that_is_serv
         assert paths == {"startup": "/livez", "liveness": "/livez", "readiness": "/readyz"}
     policy = found["NetworkPolicy", "shop-headwater"]["spec"]["ingress"][0]
     assert [one["port"] for one in policy["ports"]] == [9001, 9002]
-
-
-def _part(found: dict[tuple[str, str], Any], name: str) -> Any:
-    pods = [pod for _, pod in _pods(found)]
-    (one,) = [one for pod in pods for one in pod["containers"] if one["name"] == name]
-    return one
-
-
-def test_serve_shares_the_state_and_the_processes_of_apply() -> None:
-    """It reads the state database by its socket, and tells by processes whether it runs."""
-    pod = resources(RELEASES["serve"])["StatefulSet", "shop-headwater-apply"]["spec"]["template"]
-    apply, serve = pod["spec"]["containers"]
-    assert pod["spec"]["shareProcessNamespace"] is True
-    assert (serve["name"], serve["args"], serve["image"]) == ("serve", ["serve"], apply["image"])
-    state = {"name": "state", "mountPath": "/var/lib/headwater"}
-    assert state in apply["volumeMounts"]
-    assert state in serve["volumeMounts"]
-    assert "shareProcessNamespace" not in str(resources(MINIMAL))
-
-
-def test_serve_has_users_tls_and_a_volume_that_outlasts_the_release(tmp_path: Path) -> None:
-    found = resources(RELEASES["serve"])
-    written = configuration(found)
-    mounts = {one["name"]: one["mountPath"] for one in _part(found, "serve")["volumeMounts"]}
-    (pod,) = [pod for _, pod in _pods(found) if len(pod["containers"]) == 2]
-    volumes = {one["name"]: one for one in pod["volumes"]}
-    sources = [one["secret"] for one in volumes["serve-secrets"]["projected"]["sources"]]
-    files = {f"{mounts['serve-secrets']}/{item['path']}" for of in sources for item in of["items"]}
-    own = written["serve"]
-    assert files == {own["users"], own["tls_certificate"], own["tls_key"]}
-    assert [of["name"] for of in sources] == ["headwater-users", "headwater-tls"]
-    assert own["spool"] == f"{mounts['serve']}/spool", "it is made private, a volume's root is not"
-    claim = volumes["serve"]["persistentVolumeClaim"]["claimName"]
-    kept = found["PersistentVolumeClaim", claim]["metadata"]["annotations"]
-    assert kept == {"helm.sh/resource-policy": "keep"}
-    config = parse_config(written, {}, tmp_path).serve
-    assert (config.listen, config.is_local) == ("0.0.0.0:8484", False)
-    assert {"localhost", "shop-headwater-serve", "shop-headwater-serve.prod.svc"} <= set(
-        config.hosts
-    )
-
-
-def test_serve_is_reached_by_its_service_and_an_ingress_with_tls() -> None:
-    found = resources(RELEASES["ingress"])
-    name = "shop-headwater-serve"
-    ports = {one["name"]: one["containerPort"] for one in _part(found, "serve")["ports"]}
-    assert ports == {"serve": 8500, "serve-metrics": 9500}
-    for service in (found["Service", name], found["Service", f"{name}-metrics"]):
-        (port,) = service["spec"]["ports"]
-        assert port["port"] == ports[port["targetPort"]]
-        assert service["spec"]["publishNotReadyAddresses"] is True
-        labels = found["StatefulSet", "shop-headwater-apply"]["spec"]["template"]["metadata"]
-        assert service["spec"]["selector"].items() <= labels["labels"].items()
-    spec = found["Ingress", name]["spec"]
-    assert spec["tls"] == [{"hosts": ["headwater.example.org"], "secretName": "headwater-tls"}]
-    ((rule,), written) = spec["rules"], configuration(found)
-    backend = rule["http"]["paths"][0]["backend"]["service"]
-    assert backend == {"name": name, "port": {"number": 8500}}
-    assert rule["host"] in written["serve"]["hosts"]
-    assert written["serve"]["behind_proxy"] == ["10.0.0.0/8"]
-    assert written["metrics"]["serve"] == "0.0.0.0:9500"
-    assert "PersistentVolumeClaim" not in {kind for kind, _ in found}
-    _, of_serve = found["NetworkPolicy", "shop-headwater"]["spec"]["ingress"]
-    assert [one["port"] for one in of_serve["ports"]] == [8500]
-    assert {"namespaceSelector": {"matchLabels": {"a": "b"}}} in of_serve["from"]
-
-
-def test_metrics_of_serve_are_scraped_and_its_probes_ask_there() -> None:
-    found = resources({**RELEASES["serve"], "serviceMonitor": {"enabled": True}})
-    monitor = found["ServiceMonitor", "shop-headwater"]["spec"]
-    selector = monitor["selector"]["matchLabels"].items()
-    scraped = [
-        port["targetPort"]
-        for (kind, _), one in found.items()
-        if kind == "Service" and selector <= one["metadata"]["labels"].items()
-        for port in one["spec"]["ports"]
-        if port["name"] == monitor["endpoints"][0]["port"]
-    ]
-    assert sorted(scraped) == ["metrics", "metrics", "serve-metrics"]
-    serve = _part(found, "serve")
-    asked = {
-        name: tuple(serve[f"{name}Probe"]["httpGet"].values())
-        for name in ("startup", "liveness", "readiness")
-    }
-    assert asked == {
-        "startup": ("/livez", "serve-metrics"),
-        "liveness": ("/livez", "serve-metrics"),
-        "readiness": ("/readyz", "serve-metrics"),
-    }
-    assert serve["ports"][1]["containerPort"] == 9466
-    assert configuration(found)["metrics"]["serve"] == "0.0.0.0:9466"
-
-
-@pytest.mark.parametrize(
-    ("changed", "said"),
-    [
-        ({"users": {}}, r"set serve\.users\.existingSecret"),
-        ({"tls": {}}, r"set serve\.tls\.existingSecret, or config\.serve\.behind_proxy"),
-        ({"ingress": {"enabled": True, "host": "a.example"}}, r"serve\.ingress\.tlsSecret"),
-    ],
-)
-def test_serve_does_not_start_open(changed: dict[str, Any], said: str) -> None:
-    with pytest.raises(helm.HelmError, match=said):
-        rendered({**MINIMAL, "serve": {**SERVE["serve"], **changed}})
-
-
-def test_serve_needs_apply() -> None:
-    with pytest.raises(helm.HelmError, match=r"set apply\.enabled"):
-        rendered({**MINIMAL, **SERVE, "apply": {"enabled": False}})
 
 
 def test_headwater_reads_what_the_chart_writes(tmp_path: Path) -> None:
@@ -297,7 +129,7 @@ def test_the_sections_of_its_configuration_are_those_of_headwater() -> None:
 def test_secrets_are_files_of_existing_ones_and_no_value_is_in_the_release() -> None:
     found = resources(example())
     assert not [kind for kind, _ in found if kind == "Secret"]
-    for _, pod in _pods(found):
+    for _, pod in pods(found):
         sources = next(v for v in pod["volumes"] if v["name"] == "secrets")["projected"]["sources"]
         files = {one["secret"]["items"][0]["path"]: one["secret"]["name"] for one in sources}
         assert files["KAFKA_PASSWORD"] == "headwater-kafka"

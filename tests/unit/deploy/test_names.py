@@ -16,7 +16,7 @@ import yaml
 from cdc.config import parse_config
 from headwater.cli.app import app
 from tests.unit.deploy.chart import CHART, MINIMAL, rendered, resources
-from tests.unit.deploy.test_chart import REMOVAL, SERVE
+from tests.unit.deploy.releases import REMOVAL, SERVE
 
 ROOT = Path(__file__).parents[3]
 DEPLOY = ROOT / "deploy"

@@ -14,14 +14,14 @@ from cdc.events.payload import payload
 from snapshots import snapshot_on_demand
 from tests.oracle.cases import CASES, TYPES
 from tests.support.commands.deployment import Deployment, Event, assert_exactly_once_in_order
-from tests.unit.cdc.events.test_modes_as_debezium import (
+from tests.support.events.recorded_forms import (
     DIFFERENCES,
     RECORDINGS,
     SCHEMA_DIFFERENCES,
     Recorded,
     meaning,
 )
-from tests.unit.cdc.events.test_values_as_debezium import type_info
+from tests.support.events.recorded_values import type_info
 
 PRESET = 'partitions = 2\n[events]\npreset = "debezium"'
 

@@ -25,6 +25,7 @@ from cdc.protocol.wire import Arrived
 from cdc.source import relations
 from cdc.source.catalog import TableFacts
 from tests.support.events import transcribed
+from tests.support.events.recorded_values import type_info
 from tests.support.events.transcribed import (
     NOW_US,
     TOPIC,
@@ -39,7 +40,6 @@ from tests.support.events.transcribed import (
     transcriber,
     update,
 )
-from tests.unit.cdc.events.test_values_as_debezium import type_info
 
 RECORDED = json.loads(
     (Path(__file__).parents[3] / "oracle" / "debezium_form_events.json").read_text(encoding="utf-8")

@@ -21,7 +21,7 @@ from cdc.protocol.messages import RelationMessage
 from cdc.protocol.relation import Relation
 from cdc.source.catalog import TableFacts
 from cdc.source.relations import describe
-from tests.unit.cdc.events.test_values_as_debezium import type_info
+from tests.support.events.recorded_values import type_info
 
 RECORDED = json.loads(
     (Path(__file__).parents[3] / "oracle" / "debezium_events.json").read_text(encoding="utf-8")

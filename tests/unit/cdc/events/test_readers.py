@@ -13,7 +13,7 @@ from cdc.events.form import DEBEZIUM, OURS, Form
 from cdc.events.readers.columns import ColumnKind, loss, may_be_null
 from cdc.events.readers.records import UNREADABLE, RecordReader, UnknownVersionError
 from cdc.events.values.encoder import encoder
-from tests.unit.cdc.events.test_values_as_debezium import RECORDED, Recorded
+from tests.support.events.recorded_values import RECORDED, Recorded
 
 FORMS = {
     "debezium": DEBEZIUM,

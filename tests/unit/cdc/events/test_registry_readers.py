@@ -22,8 +22,8 @@ from cdc.events.schemas.schema import Schema
 from cdc.kafka.event_reader import FormReader
 from cdc.protocol.relation import Column, Relation, TypeInfo
 from cdc.registry.schemas import Document, SchemaRegistry
+from tests.support.events.recorded_values import RECORDED
 from tests.unit.cdc.events.test_readers import FORMS, encoded, is_nested, kind_of
-from tests.unit.cdc.events.test_values_as_debezium import RECORDED
 
 FORMATS: tuple[Format, ...] = ("avro", "json-schema", "protobuf")
 TEXT = TypeInfo(25, "pg_catalog", "text", "base", "text")

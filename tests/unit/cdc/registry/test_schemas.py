@@ -2,92 +2,36 @@
 
 from __future__ import annotations
 
-import json
 import pickle
 from base64 import b64encode
 from collections.abc import Iterator
 from dataclasses import replace
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from pathlib import Path
-from threading import Thread
 from typing import Any
 
 import pytest
-import trustme
 
-from cdc.config.registry import Registry
 from cdc.errors import LogError, RetryableError
 from cdc.events.form import OURS
 from cdc.events.formats.avro_schema import avro_schema
 from cdc.events.formats.avro_writer import avro_writer
 from cdc.events.formats.framing import framed
-from cdc.events.schemas.schema import INT32, struct
 from cdc.kafka.event_reader import FormReader
-from cdc.registry.schemas import SchemaRegistry, Standing
-from tests.support.servers.tls import Fronts
-
-SCHEMA = struct("s.public.t.Key", id=INT32)
-Answer = tuple[int, Any]
-
-
-class Server(ThreadingHTTPServer):
-    """``answers`` by method and path; ``asked`` is what was requested."""
-
-    def __init__(self) -> None:
-        self.answers: dict[str, Answer] = {}
-        self.asked: list[tuple[str, dict[str, str], Any]] = []
-        super().__init__(("127.0.0.1", 0), Handler)
-
-    @property
-    def url(self) -> str:
-        return f"http://127.0.0.1:{self.server_address[1]}"
-
-
-class Handler(BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
-    server: Server
-
-    def do_GET(self) -> None:
-        self.respond()
-
-    def do_POST(self) -> None:
-        self.respond()
-
-    def respond(self) -> None:
-        text = self.rfile.read(int(self.headers.get("Content-Length") or 0))
-        request = f"{self.command} {self.path}"
-        self.server.asked.append((request, dict(self.headers), json.loads(text) if text else None))
-        status, answer = self.server.answers.get(request, (404, {"error_code": 40401}))
-        sent = answer if isinstance(answer, bytes) else json.dumps(answer).encode()
-        self.send_response(status)
-        self.send_header("Content-Length", str(len(sent)))
-        self.end_headers()
-        self.wfile.write(sent)
-        self.close_connection = self.headers.get("X-Close") is not None
-
-    def log_message(self, *_: object) -> None:
-        pass
+from cdc.registry.schemas import Standing
+from tests.support.servers.told_registry import (
+    REGISTER,
+    SCHEMA,
+    Answer,
+    Server,
+    answering,
+    id_of,
+    registry,
+)
 
 
 @pytest.fixture
 def server() -> Iterator[Server]:
-    made = Server()
-    thread = Thread(target=made.serve_forever, daemon=True)
-    thread.start()
-    yield made
-    made.shutdown()
-    made.server_close()
-
-
-def registry(server: Server, **settings: Any) -> SchemaRegistry:
-    return SchemaRegistry(Registry.model_validate({"url": server.url, **settings}))
-
-
-def id_of(asked: SchemaRegistry, topic: str = "s.public.t") -> int:
-    return asked.id_of(topic, "key", "s.public.t.Key", "AVRO", avro_schema(SCHEMA))
-
-
-REGISTER = "POST /subjects/s.public.t-key/versions"
+    with answering() as made:
+        yield made
 
 
 def test_a_schema_is_registered_once_and_known_from_then_on(server: Server) -> None:
@@ -254,58 +198,3 @@ def test_views_wait_while_a_schema_cannot_be_had_and_are_told_of_one_that_is_not
     server.answers["GET /schemas/ids/8"] = 200, {"schema": '"string"'}
     with pytest.raises(TypeError, match="no object"):
         asked.payload(framed(8) + b"\2a")
-
-
-@pytest.fixture
-def fronts(tmp_path: Path) -> Iterator[Fronts]:
-    made = Fronts(tmp_path)
-    yield made
-    made.close()
-
-
-def test_tls_is_spoken_with_a_registry_whose_certificate_is_trusted(
-    server: Server, fronts: Fronts
-) -> None:
-    server.answers[REGISTER] = 200, {"id": 7}
-    url = f"https://127.0.0.1:{fronts.stream(server.server_address[1])}"
-    trusting = registry(server, url=url, ssl_ca_location=str(fronts.certificate))
-    assert id_of(trusting) == 7
-    trusting.close()
-
-
-@pytest.mark.parametrize(
-    ("scheme", "host", "trusted", "said", "hint"),
-    [
-        ("https", "127.0.0.1", False, "its certificate is refused: ", "Set ssl_ca_location of"),
-        ("https", "localhost", True, "Hostname mismatch, certificate is", "Write the host in"),
-        ("http", "127.0.0.1", True, "", "if it has TLS there, write https://"),
-    ],
-)
-def test_a_handshake_that_fails_is_one_line_that_says_what_to_do(
-    server: Server,
-    fronts: Fronts,
-    tmp_path: Path,
-    scheme: str,
-    host: str,
-    trusted: bool,
-    said: str,
-    hint: str,
-) -> None:
-    url = f"{scheme}://{host}:{fronts.stream(server.server_address[1])}"
-    other = tmp_path / "other.pem"
-    trustme.CA().cert_pem.write_to_path(str(other))
-    authority = fronts.certificate if trusted else other
-    with pytest.raises(RetryableError) as told:
-        id_of(registry(server, url=url, ssl_ca_location=str(authority)))
-    assert f"subject s.public.t-key: the schema registry at {url} does not answer: " in str(
-        told.value
-    )
-    assert said in told.value.message
-    assert hint in told.value.hint
-    assert "\n" not in str(told.value)
-
-
-def test_tls_with_a_registry_that_has_none_is_told(server: Server) -> None:
-    with pytest.raises(RetryableError) as told:
-        id_of(registry(server, url=server.url.replace("http:", "https:")))
-    assert "if it has no TLS there, write http://" in told.value.hint

@@ -25,18 +25,6 @@ def shop(deployment: Deployment) -> Deployment:
     return deployment
 
 
-VIEW_OF_B = """
-[stores.lake]
-kind = "delta"
-path = "{0}/lake"
-
-[views.b]
-store = "lake"
-key = ["id"]
-sql = "select id from b"
-"""
-
-
 @pytest.fixture
 def unused_port() -> int:
     return free_port(set())
@@ -169,76 +157,6 @@ def test_wal_level_replica_and_no_free_slot_are_found_and_stop_init(
         assert conn.execute("select to_regnamespace('headwater')").fetchone() == (None,)
 
 
-def test_each_missing_privilege_comes_with_the_sql_that_grants_it(shop: Deployment) -> None:
-    role = f"role_{shop.name}"
-    shop.execute(
-        f"create role {role} login",
-        "alter table public.a enable row level security",
-        "create table public.b (id int primary key)",
-        "create table public.c (id int primary key)",
-    )
-    owner = shop.dsn
-    try:
-        shop.execute(f"grant select on public.a to {role}")
-        shop.dsn = psycopg.conninfo.make_conninfo(owner, user=role)
-        shop.extra = VIEW_OF_B.format(shop.home)
-        _, found = shop.check()
-        hints = " / ".join(f["hint"] for f in found["error"])
-        assert f'ALTER ROLE "{role}" REPLICATION' in hints
-        assert f'CREATE SCHEMA headwater AUTHORIZATION "{role}"' in hints
-        assert f'GRANT SELECT ON "public"."b", "public"."c" TO "{role}"' in hints
-        assert f'ALTER ROLE "{role}" BYPASSRLS' in hints
-        assert 'CREATE PUBLICATION "headwater_' in hints
-        (of_view,) = [f["message"] for f in found["error"] if f["check"] == "view b"]
-        assert of_view == "describing view b: permission denied for table b"
-        assert len(found["error"]) == 6
-        script = shop.run("check", "--sql")
-        assert script.returncode == 1
-        shop.dsn = owner
-        shop.execute(script.stdout)  # as it is printed, by who may
-        shop.dsn = psycopg.conninfo.make_conninfo(owner, user=role)
-        code, found = shop.check()
-        assert (code, found["error"]) == (0, [])
-        left = shop.run("check", "--sql").stdout.splitlines()
-        assert all(line.startswith("-- ") for line in left), left
-    finally:
-        shop.dsn = owner
-        shop.execute(f"drop owned by {role}", f"drop role {role}")
-
-
-def test_the_least_privileges_that_are_asked_for_are_enough(shop: Deployment) -> None:
-    role = f"role_{shop.name}"
-    owner = shop.dsn
-    shop.execute(
-        f"create role {role} login replication",
-        f"create schema headwater authorization {role}",
-        f"grant select on public.a to {role}",
-        f"create publication headwater_{shop.name} for table public.a "
-        "with (publish_via_partition_root = true)",
-    )
-    try:
-        shop.dsn = psycopg.conninfo.make_conninfo(owner, user=role)
-        code, found = shop.check()
-        assert (code, found["error"]) == (0, [])
-        shop.init()
-        with psycopg.connect(owner, autocommit=True) as conn:  # a table that is added later
-            conn.execute("create table public.b (id int primary key)")
-            conn.execute(f"grant select on public.b to {role}".encode())
-        told = only_error(shop)
-        assert "chooses public.b, which" in told["message"]
-        who = "Let a superuser, or a role that owns both the publication and the tables, run: ALTER"
-        assert told["hint"].startswith(who)
-        assert "headwater init --print-sql" in told["hint"]
-        assert told["hint"].endswith("; then run `headwater table add public.b`.")
-        refused = shop.run("table", "add", "public.b")
-        assert who in " ".join(refused.stderr.split())
-    finally:
-        shop.dsn = owner
-        with connect(owner) as conn:
-            drop_slot(conn, f"headwater_{shop.name}")
-        shop.execute(f"drop owned by {role}", f"drop role {role}")
-
-
 def test_a_database_of_texts_without_an_encoding_is_refused(shop: Deployment) -> None:
     name = f"{shop.name}_ascii"
     shop.execute(f"create database {name} encoding 'SQL_ASCII' locale 'C' template template0")
@@ -267,43 +185,6 @@ def test_tables_that_cannot_be_captured_are_one_error_each(shop: Deployment) -> 
     assert messages[0].startswith("table public.missing does not exist")
     assert messages[1].startswith("public.bare has no replica identity")
     assert messages[1].endswith(", or leave public.bare out with source.exclude.")
-
-
-def test_a_database_that_views_go_to_needs_rights_and_is_not_captured_again(
-    shop: Deployment, store_database: str
-) -> None:
-    role = f"store_{shop.name}"
-    shop.execute(f"create role {role} login")
-    poor = psycopg.conninfo.make_conninfo(store_database, user=role)
-    shop.tables = ("public.*",)
-    declared = {
-        "good": (store_database, "views"),
-        "poor": (poor, "public"),
-        "own": (shop.dsn, "public"),
-        "apart": (shop.dsn, "views"),
-        "none": ("host=a b", "public"),
-        "away": (psycopg.conninfo.make_conninfo(store_database, dbname="nosuch"), "views"),
-        "nobody": (psycopg.conninfo.make_conninfo(store_database, user="nosuch"), "views"),
-    }
-    shop.extra = "".join(
-        f'[stores.{name}]\nkind = "postgres"\ndsn = "{dsn}"\ntarget_schema = "{schema}"\n'
-        f'[views.{name}]\nstore = "{name}"\nkey = ["id"]\nsql = "select id from a"\n'
-        for name, (dsn, schema) in declared.items()
-    )
-    try:
-        _, found = shop.check()
-    finally:
-        shop.execute(f"drop role {role}")
-    wrong = {f["check"]: f["message"] for f in found["error"]}
-    assert set(wrong) == {f"store {name}" for name in ("poor", "own", "none", "away", "nobody")}
-    ways = {f["check"]: f["hint"] for f in found["error"]}
-    grant = f'Run there, as a superuser: GRANT USAGE, CREATE ON SCHEMA "public" TO "{role}".'
-    create = "Run `CREATE ROLE nosuch LOGIN`, or correct stores.nobody.dsn's user."
-    assert (ways["store poor"], ways["store nobody"]) == (grant, create)
-    assert ways["store away"] == "Correct the database of stores.away.dsn, or create it."
-    assert f"role {role} lacks USAGE or CREATE on schema public" in wrong["store poor"]
-    assert "table public.own@1 of view own would be captured" in wrong["store own"]
-    assert "is not a connection string" in wrong["store none"]
 
 
 def test_after_init_what_is_missing_is_an_error_with_the_way_back(shop: Deployment) -> None:
