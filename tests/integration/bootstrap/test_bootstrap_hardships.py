@@ -154,7 +154,7 @@ def test_what_a_killed_switch_left_is_not_taken_for_the_generation(
     assert lake.shown()[3] == "LATER"
 
 
-@pytest.mark.parametrize("together", [True, False])
+@pytest.mark.parametrize("together", [True, pytest.param(False, marks=pytest.mark.exhaustive)])
 def test_a_row_read_before_it_was_deleted_does_not_come_back(lake: Setting, together: bool) -> None:
     """Where a table joins, rows read at its LSN come behind changes from after it."""
     at, schema_id = 2000, V1.schema_id()

@@ -105,6 +105,7 @@ def shop(spark: SparkSession, kafka: str, source_name: str, tmp_path: Path) -> S
     return Shop(spark, kafka, source_name, tmp_path)
 
 
+@pytest.mark.exhaustive
 def test_a_row_of_one_table_may_nest_its_values(shop: Shop) -> None:
     shop.declare(
         "select id, json_build_object('total', total, 'note', note) as paid from orders"
@@ -162,6 +163,7 @@ def test_groups_follow_their_rows(shop: Shop) -> None:
     assert shop.shown("name", "orders", "total") == {1: ("Ada", 2, 25), 2: ("Bob", 1, 5)}
 
 
+@pytest.mark.exhaustive
 def test_an_older_checkpoint_changes_nothing(shop: Shop, tmp_path: Path) -> None:
     shop.customer(1, 1, "Ada")
     shop.order(2, 10, 1)
@@ -188,6 +190,7 @@ def test_an_older_checkpoint_changes_nothing(shop: Shop, tmp_path: Path) -> None
     assert f"topic {shop.orders.topic} was recreated" in str(failed["v"])
 
 
+@pytest.mark.exhaustive
 def test_an_older_copy_of_the_whole_state_is_refused(shop: Shop, tmp_path: Path) -> None:
     """What came and went since would stay: nothing in the copy tells of it."""
     shop.order(2, 10, 1)
@@ -204,6 +207,7 @@ def test_an_older_copy_of_the_whole_state_is_refused(shop: Shop, tmp_path: Path)
         assert "headwater view rebuild v" in str(failed["v"])
 
 
+@pytest.mark.exhaustive
 def test_a_running_joined_view_is_fresh_and_takes_wider_columns(shop: Shop) -> None:
     stopping = threading.Event()
     failed: dict[str, HeadwaterError] = {}

@@ -35,6 +35,7 @@ def orders(key: tuple[str, ...] = ("id",), **changed: PgType | None) -> TableVer
     return version("orders", key, **{name: kind for name, kind in columns.items() if kind})
 
 
+@pytest.mark.exhaustive
 def test_what_the_view_does_not_read_may_come_and_go(view: MirroredView) -> None:
     more = orders(extra=DATE)
     view.describe(more)
@@ -89,6 +90,7 @@ def test_what_leaves_no_truth_stops_the_view_and_shows_what_differs(view: Mirror
         view.restart()
 
 
+@pytest.mark.exhaustive
 def test_a_key_that_may_be_null_since_stops_the_view(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -112,6 +114,7 @@ def test_a_key_that_may_be_null_since_stops_the_view(
     assert view.sink.rows == before
 
 
+@pytest.mark.exhaustive
 def test_digits_may_be_added_to_a_numeric(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -177,6 +180,7 @@ def test_renamed_columns_are_followed_also_over_a_restart(known: MirroredView) -
     assert known.shown("total", "note", "name") == {10: (3, "l", None), 11: (9, "m", "Ada")}
 
 
+@pytest.mark.exhaustive
 def test_a_new_column_of_an_old_name_is_not_the_old_one(known: MirroredView) -> None:
     another = numbered(
         version("orders", id=INT4, customer_id=INT4, amount=INT4, note=TEXT, total=INT4)
@@ -187,6 +191,7 @@ def test_a_new_column_of_an_old_name_is_not_the_old_one(known: MirroredView) -> 
     assert known.shown("total") == {10: (7,), 11: (5,)}
 
 
+@pytest.mark.exhaustive
 def test_another_column_in_the_place_of_a_dropped_one_stops_the_view(known: MirroredView) -> None:
     instead = numbered(
         version("orders", id=INT4, customer_id=INT4, amount=INT4, note=TEXT), amount=5
@@ -198,6 +203,7 @@ def test_another_column_in_the_place_of_a_dropped_one_stops_the_view(known: Mirr
     assert "RENAME COLUMN" not in str(caught.value)
 
 
+@pytest.mark.exhaustive
 def test_a_renamed_key_is_not_followed_over_several_partitions(known: MirroredView) -> None:
     """Under its new name a row's events may be in another one, and overtake the older ones."""
     keyed = numbered(version("orders", ("no",), no=INT4, customer_id=INT4, total=INT4, note=TEXT))

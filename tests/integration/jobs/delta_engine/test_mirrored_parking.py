@@ -67,6 +67,7 @@ def test_a_key_waits_in_its_own_table_alone_until_it_is_retried_or_deleted(
     assert view.waiting() == {}
 
 
+@pytest.mark.exhaustive
 def test_records_that_are_no_events_and_a_replay_write_no_letter_twice(view: MirroredView) -> None:
     view.write(CUSTOMERS, (b'{"id":10}', b"{"))
     view.write(ORDERS, (b'{"id":10}', b"odd"))
@@ -84,6 +85,7 @@ def test_records_that_are_no_events_and_a_replay_write_no_letter_twice(view: Mir
     assert len(view.box.written) == 2
 
 
+@pytest.mark.exhaustive
 def test_a_row_that_no_single_event_is_to_blame_for_waits_by_itself(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -111,6 +113,7 @@ def test_a_row_that_no_single_event_is_to_blame_for_waits_by_itself(
 NUMBERED = "select coalesce(o.note::int, 0) as id, count(*) as n from orders o group by 1"
 
 
+@pytest.mark.exhaustive
 def test_a_row_whose_key_in_the_view_cannot_be_computed_waits_in_its_table(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -159,6 +162,7 @@ def test_a_row_that_the_store_refuses_waits_until_the_store_takes_it(
     assert (view.shown("name"), view.waiting()) == ({10: ("Ada L.",), 11: ("Ada L.",)}, {})
 
 
+@pytest.mark.exhaustive
 def test_more_than_the_limit_stops_the_view(view: MirroredView) -> None:
     view.limit = 2
     view.restart()
@@ -170,6 +174,7 @@ def test_more_than_the_limit_stops_the_view(view: MirroredView) -> None:
         view.apply()
 
 
+@pytest.mark.exhaustive
 def test_a_key_that_a_delete_frees_is_free_also_after_a_kill(view: MirroredView) -> None:
     """Before what was settled is written, and behind it."""
     for id_ in (10, 11):

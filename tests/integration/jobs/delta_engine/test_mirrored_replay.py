@@ -31,6 +31,7 @@ def view(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     return made
 
 
+@pytest.mark.exhaustive
 def test_a_replay_across_a_mirror_written_anew_takes_no_deleted_row_back(
     view: MirroredView, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -53,6 +54,7 @@ def test_a_replay_across_a_mirror_written_anew_takes_no_deleted_row_back(
     assert appended == []
 
 
+@pytest.mark.exhaustive
 def test_what_a_killed_attempt_gave_the_store_is_made_anew_though_it_was_undone(
     view: MirroredView, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -110,6 +112,7 @@ def test_mirrors_that_are_older_than_the_checkpoint_are_refused(
         view.apply()
 
 
+@pytest.mark.exhaustive
 def test_a_store_that_is_gone_is_missed_also_when_there_is_one_again(view: MirroredView) -> None:
     view.put(ORDERS, 1, id=10)
     view.apply()
@@ -119,6 +122,7 @@ def test_a_store_that_is_gone_is_missed_also_when_there_is_one_again(view: Mirro
             view.restart()
 
 
+@pytest.mark.exhaustive
 def test_mirrors_and_the_state_that_are_gone_are_missed(view: MirroredView) -> None:
     """Without the state, what was deleted since would stay: it comes and goes in the batch that
     begins anew."""

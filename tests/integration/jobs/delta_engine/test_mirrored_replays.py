@@ -56,6 +56,7 @@ def begun(view: MirroredView, at_once: bool = False) -> None:
     view.apply()
 
 
+@pytest.mark.exhaustive
 def test_a_store_that_lost_or_bent_rows_or_was_set_back_has_them_as_they_are(
     view: MirroredView, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -150,6 +151,7 @@ def test_what_is_parked_stays_so_and_no_letter_is_written_twice(view: MirroredVi
     assert held(view) == wanted
 
 
+@pytest.mark.exhaustive
 def test_what_was_parked_and_applied_later_comes_again_as_all_else(view: MirroredView) -> None:
     newer = version("orders", id=INT4, customer_id=INT4, total=INT4, note=TEXT, more=INT4)
     view.put(CUSTOMERS, 1, id=1, name="Ada")
@@ -169,6 +171,7 @@ def test_what_was_parked_and_applied_later_comes_again_as_all_else(view: Mirrore
     assert held(view) == wanted
 
 
+@pytest.mark.exhaustive
 def test_an_image_without_a_key_in_the_view_is_left_out(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -188,6 +191,7 @@ def test_an_image_without_a_key_in_the_view_is_left_out(
     assert view.shown("n") == {4: (1,), 5: (1,), 6: (1,)}
 
 
+@pytest.mark.exhaustive
 def test_a_row_that_a_condition_fails_for_waits_and_all_others_are_written(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -210,6 +214,7 @@ def test_a_row_that_a_condition_fails_for_waits_and_all_others_are_written(
     assert view.waiting() == waiting
 
 
+@pytest.mark.exhaustive
 def test_rows_made_anew_at_an_lsn_stand_below_what_comes_later_whatever_is_killed(
     view: MirroredView, monkeypatch: pytest.MonkeyPatch
 ) -> None:

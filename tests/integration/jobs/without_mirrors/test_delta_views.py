@@ -56,6 +56,7 @@ def held(spark: SparkSession, home: Path, view: str, *names: str) -> list[tuple[
     return sorted(tuple(one) for one in table.select(*names).collect())
 
 
+@pytest.mark.exhaustive
 def test_the_history_of_a_stream_is_kept_over_an_older_checkpoint(
     spark: SparkSession, log: Log, tmp_path: Path
 ) -> None:
@@ -104,6 +105,7 @@ def test_the_history_of_a_stream_is_kept_over_an_older_checkpoint(
     ]  # fmt: skip
 
 
+@pytest.mark.exhaustive
 def test_a_history_begins_with_a_snapshot_and_is_not_given_up_unasked(
     spark: SparkSession, table: Table, tmp_path: Path
 ) -> None:

@@ -54,6 +54,7 @@ def test_what_a_store_cannot_be_given_waits_and_the_rest_flows(cached: Setting) 
     assert cached.shown() == {1: "a", 2: "flows", 3: "d"}
 
 
+@pytest.mark.exhaustive
 def test_what_is_still_refused_stays_and_a_delete_frees_it(cached: Setting) -> None:
     log = cached.table.log
     log.write(v1(1, 1, row(1, "a")), lacking(2, 2), (ONE.encode(), b"odd"), (None, b"odd too"))
@@ -69,6 +70,7 @@ def test_what_is_still_refused_stays_and_a_delete_frees_it(cached: Setting) -> N
     assert TWO not in parked(cached)
 
 
+@pytest.mark.exhaustive
 def test_what_is_discarded_is_missing_and_the_next_event_of_the_key_wins(cached: Setting) -> None:
     log = cached.table.log
     cached.declare(LOUD)
@@ -87,6 +89,7 @@ def test_what_is_discarded_is_missing_and_the_next_event_of_the_key_wins(cached:
     assert parked(cached) == {TWO: 2}
 
 
+@pytest.mark.exhaustive
 def test_a_batch_that_comes_again_writes_no_letter_twice(cached: Setting) -> None:
     log = cached.table.log
     log.write(v1(1, 1, row(1, "a")), lacking(2, 2), v1(3, 1, row(3, "c")), (None, b"odd"))
@@ -142,6 +145,7 @@ def test_letters_are_settled_while_apply_runs_and_it_goes_on(cached: Setting) ->
     assert parked(cached) == {}
 
 
+@pytest.mark.exhaustive
 def test_an_event_of_a_version_described_since_is_no_poison(cached: Setting) -> None:
     log = cached.table.log
     cached.declare(LOUD)
@@ -180,6 +184,7 @@ def test_letters_that_kafka_no_longer_has_are_missed(cached: Setting) -> None:
     assert "no longer holds the dead letters of its 1 parked keys" in said
 
 
+@pytest.mark.exhaustive
 def test_a_rebuild_begins_without_letters_and_a_rollback_finds_its_own(cached: Setting) -> None:
     cached.declare(LOUD)
     cached.table.write(row(1, "a"), row(2, "b"))

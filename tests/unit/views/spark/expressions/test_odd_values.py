@@ -47,7 +47,11 @@ TIMES = (
 """Of each kind one, row by row."""
 
 
-@pytest.mark.parametrize("key", [("id",), tuple(KINDS)], ids=["value", "key"])
+@pytest.mark.parametrize(
+    "key",
+    [pytest.param(("id",), marks=pytest.mark.exhaustive), tuple(KINDS)],
+    ids=["value", "key"],
+)
 def test_times_of_other_years_are_joined_grouped_and_changed(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, key: tuple[str, ...]
 ) -> None:
