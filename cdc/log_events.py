@@ -125,6 +125,7 @@ class LogEvent(StrEnum):
     # Serve
     SERVING = "serving"
     ROW_ALERT_BEGINS = "row_alert_begins"
+    ROW_ALERT_GENERATION = "row_alert_generation"
     ROW_ALERT_WAITS = "row_alert_waits"
     ROW_ALERT_STOPPED = "row_alert_stopped"
     ROW_ALERT_NOT_SENT = "row_alert_not_sent"

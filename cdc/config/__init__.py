@@ -16,7 +16,7 @@ from pydantic import BaseModel, Field, ValidationError, model_validator
 
 from cdc.config.alerts import Alerts as Alerts
 from cdc.config.alerts import RowAlert as RowAlert
-from cdc.config.alerts import secret_problems
+from cdc.config.alerts import refuse_unserved, secret_problems
 from cdc.config.apply import Apply as Apply
 from cdc.config.apply import Table as Table
 from cdc.config.capture import Capture as Capture
@@ -161,6 +161,11 @@ class Config(Section):
                     raise ValueError(
                         f"views.{name}.{setting}: its store is {kind}, and only {wanted} has that"
                     )
+        return self
+
+    @model_validator(mode="after")
+    def _alerts_are_of_change_streams(self) -> Config:
+        refuse_unserved(self.alerts, self.views, self.apply.keep_generations)
         return self
 
     @model_validator(mode="after")

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 from pydantic import Field, model_validator
 
 from cdc.alarms.signature import webhook_key
-from cdc.config.stores import Section
+from cdc.config.stores import Section, View
 from cdc.config.values import AlertedTable, Name, Period, WebhookUrl
 from cdc.config.variables import is_open
 
@@ -18,19 +19,34 @@ _SIGNED = (
 
 
 class RowAlert(Section):
-    """``[alerts.rows.NAME]``: changes of ``table`` that meet ``when`` are sent to ``webhook``.
+    """``[alerts.rows.NAME]``: changes of ``table``, or of the rows of ``view``, that meet ``when``
+    are sent to ``webhook``.
 
     ``columns`` are those whose values are sent besides the key, ``*`` for all. ``secret_file`` is
     by default that of ``[alerts]``.
     """
 
-    table: AlertedTable
+    table: AlertedTable = ""
+    view: str = ""
     when: str = Field(min_length=1)
     webhook: WebhookUrl = Field(min_length=1, repr=False)
     secret_file: str = ""
     columns: tuple[str, ...] = ()
     give_up_after: Period = 86_400.0
     at_once: int = Field(default=8, ge=1, le=64)
+
+    @property
+    def subject(self) -> str:
+        """The table or the view."""
+        return self.view or self.table
+
+    @model_validator(mode="after")
+    def _is_of_one(self) -> RowAlert:
+        if not self.subject:
+            raise ValueError('table: is required: name one, or a view with view = "..."')
+        if self.table and self.view:
+            raise ValueError("view: stands beside table: an alert is of one of them")
+        return self
 
     @model_validator(mode="after")
     def _gives_up_some_time(self) -> RowAlert:
@@ -52,6 +68,10 @@ class Alerts(Section):
         """The file of the secret that an alert's messages are signed with."""
         return alert.secret_file or self.secret_file
 
+    def is_of(self, view: str) -> bool:
+        """Whether some are about the rows of a view."""
+        return any(one.view == view for one in self.rows.values())
+
     @property
     def wal_volume_bytes(self) -> int | None:
         """Size of the file system with the source's WAL, if it is declared."""
@@ -65,6 +85,29 @@ class Alerts(Section):
             if not self.secret_of(alert):
                 raise ValueError(f"rows.{name}.{_SIGNED}")
         return self
+
+
+def refuse_unserved(alerts: Alerts, views: Mapping[str, View], kept: int) -> None:
+    """Raise ``ValueError`` where one is of a view that is not declared, or without changes, or
+    where no earlier generations are ``kept``."""
+    for name, alert in alerts.rows.items():
+        if not alert.view:
+            continue
+        view = views.get(alert.view)
+        if view is None:
+            known = ", ".join(sorted(views)) or "none"
+            raise ValueError(
+                f"alerts.rows.{name}.view: no view {alert.view!r}; [views] has: {known}"
+            )
+        if not view.change_stream:
+            raise ValueError(
+                f"alerts.rows.{name}.view: needs change_stream = true in [views.{alert.view}]"
+            )
+        if not kept:
+            raise ValueError(
+                f"alerts.rows.{name}.view: needs apply.keep_generations of at least 1: else a "
+                "build drops changes that were not looked at yet"
+            )
 
 
 def secret_problems(alerts: Alerts) -> list[str]:

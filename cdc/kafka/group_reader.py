@@ -7,12 +7,14 @@ its beginning: it was added to the topic since.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Collection, Mapping
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, TopicPartition
 
 from cdc.errors import HeadwaterError, LogError, RetryableError
+from cdc.kafka.broker.client import noted
 from cdc.kafka.login import Login
 from cdc.kafka.partition_reader import ABSENT, AWAY, GONE, FetchedRecord
 from cdc.kafka.range_reader import reading
@@ -21,6 +23,7 @@ from cdc.kafka.security import PLAINTEXT, Security
 _AT_ONCE: Final = 200
 _ANSWER_S: Final = 15.0
 _ENDS_S: Final = 1.0
+_ENDS_EVERY_S: Final = 10.0
 _SETTINGS: Final[Mapping[str, str | int | bool]] = {
     "enable.partition.eof": False,
     "session.timeout.ms": 10_000,  # so long do others wait for the partitions of a killed member
@@ -45,6 +48,13 @@ _DENIED: Final = (
 )  # fmt: skip
 
 
+class Noted(NamedTuple):
+    """The next offset to read, and one word that is kept with it for whoever looks at the group."""
+
+    offset: int
+    note: str = ""
+
+
 class GroupReader:
     """``revoked`` is called while ``read`` or ``close`` runs with partitions that are about to go,
     or are gone already where its second argument is true. Use from one thread; close at the end."""
@@ -60,6 +70,7 @@ class GroupReader:
         self._topic, self._revoked = topic, revoked
         self._login = Login(security)
         self._paused = False
+        self._ends_at, self._ends = 0.0, dict[int, int]()
         self._generation = 0
         """Another one whenever partitions come or go."""
         self.assigned: frozenset[int] = frozenset()
@@ -131,10 +142,13 @@ class GroupReader:
         self._paused = is_paused
         self._hold(self.assigned)
 
-    def commit(self, offsets: Mapping[int, int]) -> bool:
-        """The next offsets to read; False while the group is about to share partitions anew, which
+    def commit(self, places: Mapping[int, Noted]) -> bool:
+        """By partition; False while the group is about to share partitions anew, which
         the next ``read`` takes part in. Raises ``RetryableError`` where Kafka does not answer."""
-        partitions = [TopicPartition(self._topic, p, at) for p, at in offsets.items()]
+        partitions = [
+            TopicPartition(self._topic, partition, at, noted(note))
+            for partition, (at, note) in places.items()
+        ]
         try:
             self._client.commit(offsets=partitions, asynchronous=False)
         except KafkaException as error:
@@ -146,9 +160,16 @@ class GroupReader:
             ) from None
         return True
 
-    def ends(self) -> dict[int, int]:
-        """Where the assigned partitions end, as far as Kafka says it soon: also while nothing is
-        fetched."""
+    def behind(self, reached: Mapping[int, int]) -> int:
+        """How many records the assigned partitions have from the next offsets ``reached`` on, by
+        ends that were asked for in the last seconds: also while nothing is fetched."""
+        if time.monotonic() >= self._ends_at:
+            self._ends_at = time.monotonic() + _ENDS_EVERY_S
+            self._ends = self._asked_ends()
+        return sum(max(0, end - reached.get(p, end)) for p, end in self._ends.items())
+
+    def _asked_ends(self) -> dict[int, int]:
+        """As far as Kafka says them soon."""
         found: dict[int, int] = {}
         for partition in self.assigned:
             place = TopicPartition(self._topic, partition)

@@ -21,8 +21,10 @@ import structlog
 
 from cdc.alarms.sender import REFUSALS, reason_of, status_of
 from cdc.errors import RetryableError
+from cdc.kafka.group_reader import Noted
 from cdc.kafka.partition_reader import FetchedRecord
 from cdc.log_events import LogEvent
+from headwater.alerts.counts import Counts, Delivered
 from headwater.alerts.letters import Letter
 from headwater.alerts.queue import Delivery, Queue
 from headwater.alerts.rule import Message
@@ -36,8 +38,6 @@ _COMMIT_S: Final = 1.0
 _REVOKED_S: Final = 15.0
 """For messages under way when a partition goes: longer than a receiver is waited for."""
 _STOP_S: Final = 5.0
-_LAG_S: Final = 10.0
-"""Kafka is asked so often where the topic ends."""
 _HELD_PAUSES: Final = 12
 """First pauses between two looks for room: they count all dead letters."""
 _GONE: Final = 410
@@ -51,8 +51,8 @@ log = structlog.get_logger("serve")
 class Reader(Protocol):
     def read(self, timeout_s: float) -> list[FetchedRecord]: ...
     def pause(self, is_paused: bool) -> None: ...
-    def commit(self, offsets: Mapping[int, int]) -> bool: ...
-    def ends(self) -> Mapping[int, int]: ...
+    def commit(self, places: Mapping[int, Noted]) -> bool: ...
+    def behind(self, reached: Mapping[int, int]) -> int: ...
     def close(self) -> None: ...
 
 
@@ -71,12 +71,6 @@ class Settings(NamedTuple):
     send: Callable[[str, bytes], None]
     message: Callable[[str, bytes | None, bytes], Message | None]
     first_pause_s: float = FIRST_PAUSE_S
-
-
-class Counts:
-    """What the metrics tell; written by the thread of the alert alone."""
-
-    sent = failed = letters = lag = 0
 
 
 class _Answer(NamedTuple):
@@ -104,9 +98,8 @@ class Delivering:
         self._held: tuple[Delivery, str] | None = None
         """A dead letter for which there is no room, and its cause: nothing is sent meanwhile."""
         self._held_until = 0.0
-        self._committed: dict[int, int] = {}
-        self._commit_at = self._ends_at = 0.0
-        self._ends: Mapping[int, int] = {}
+        self._committed: dict[int, Noted] = {}
+        self._commit_at = 0.0
         self._is_over = False
         self.reader: Reader | None = None
 
@@ -118,6 +111,9 @@ class Delivering:
             yield
             self._settle(_STOP_S)
             self._is_over = True
+        except BaseException:  # what is under way must not meet what is sent anew
+            self._drain(_REVOKED_S)
+            raise
         finally:
             self._pool.shutdown(wait=False, cancel_futures=True)
             reader.close()
@@ -140,14 +136,14 @@ class Delivering:
         assert self.reader is not None, "in reading()"
         self._commit_at = time.monotonic() + _COMMIT_S
         reached = self._queue.commits()
-        moved = {p: at for p, at in reached.items() if self._committed.get(p) != at}
+        places = {p: Noted(at, self._note(p)) for p, at in reached.items()}
+        moved = {p: one for p, one in places.items() if self._committed.get(p) != one}
         if moved and self.reader.commit(moved):
             self._committed |= moved
-        if time.monotonic() >= self._ends_at:
-            self._ends_at = time.monotonic() + _LAG_S
-            self._ends = self.reader.ends()
-        lags = (max(0, end - reached.get(p, end)) for p, end in self._ends.items())
-        self._counts.lag = sum(lags)
+        self._counts.lag = self.reader.behind(reached)
+
+    def _note(self, partition: int) -> str:
+        return Delivered(self._counts.sent_ms, self._queue.waiting(partition)).note
 
     def revoked(self, partitions: Collection[int], is_lost: bool) -> None:
         """Somebody else goes on with these. What is under way has ended by then, so that order by
@@ -163,10 +159,13 @@ class Delivering:
 
     def _settle(self, patience_s: float) -> None:
         """Wait for what is under way, and commit."""
+        self._drain(patience_s)
+        self.commit()
+
+    def _drain(self, patience_s: float) -> None:
         deadline = time.monotonic() + patience_s
         while self._under_way and time.monotonic() < deadline:
             self._hear(_ANSWERS_S)
-        self.commit()
 
     def _take(self, record: FetchedRecord) -> None:
         message = None
@@ -224,6 +223,7 @@ class Delivering:
             self._all_pause_s = 0.0
         if not answer.reason:
             self._counts.sent += 1
+            self._counts.sent_ms = time.time_ns() // 1_000_000
             self._queue.done(delivery)
             return
         self._counts.failed += 1

@@ -118,6 +118,10 @@ class Queue:
             for partition, at in self._next.items()
         }
 
+    def waiting(self, partition: int) -> int:
+        """How many messages of a partition are not done."""
+        return len(self._waiting.get(partition, ()))
+
     def drop(self, partitions: Collection[int]) -> None:
         """Forget those: somebody else goes on with them."""
         for partition in partitions:

@@ -43,7 +43,8 @@ class Rule:
 
     def __init__(self, source: str, name: str, alert: RowAlert, versions: Versions) -> None:
         self._source, self._name, self._columns = source, name, alert.columns
-        self._condition, self._table = parse_condition(alert.when), alert.table
+        self._condition = parse_condition(alert.when)
+        self._subject, self._is_of_view = alert.subject, bool(alert.view)
         self._versions = versions
         self._known: dict[tuple[str, str], tuple[Relation, Condition]] = {}
 
@@ -69,17 +70,28 @@ class Rule:
             event = event_of(value)
         except ForeignRecordError as error:
             return Message(self._id(place), self._unread(place), str(error))
-        of = f"{event.source.get('schema')}.{event.source.get('table')}"
-        if event.op not in _DONE or of != self._table:  # a topic may have several tables
+        source = event.source
+        of = source.get("view") or f"{source.get('schema')}.{source.get('table')}"
+        if event.op not in _DONE or of != self._subject:  # a topic may have several tables
             return None
         relation, condition = self._version(str(event.source.get("schema_id")), event.op)
         refused = ""
         try:
-            if meets(condition, _images(event, relation), event.op) is not True:
+            if meets(condition, self._images(event, relation), event.op) is not True:
                 return None
         except UndecidedError as error:
             refused = str(error)
-        return Message(self._id(event.position.hex()), self._body(event, relation, key), refused)
+        change = str(event.source["change"]) if self._is_of_view else event.position.hex()
+        return Message(self._id(change), self._body(event, relation, key), refused)
+
+    def _images(self, event: Event, relation: Relation) -> Mapping[str, Image]:
+        """Rows of a view that were written before it got a column lack that, which is null."""
+        if self._is_of_view:
+            nulls = dict.fromkeys(column.name for column in relation.columns)
+            before = None if event.before is None else {**nulls, **event.before}
+            after = None if event.after is None else {**nulls, **event.after}
+            event = event._replace(before=before, after=after)
+        return _images(event, relation)
 
     def _version(self, schema_id: str, op: str) -> tuple[Relation, Condition]:
         """The table as it was, and the condition for its changes."""
@@ -113,7 +125,7 @@ class Rule:
                 "data": {
                     "alert": self._name,
                     "source": self._source,
-                    "table": relation.name,
+                    ("view" if self._is_of_view else "table"): self._subject,
                     "op": event.op,
                     "key": None if key is None else orjson.loads(key),
                     **(images if chosen else {}),

@@ -6,28 +6,23 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
-from functools import partial
 from typing import Final, TypeVar
 
-import orjson
 import structlog
 
 from cdc.alarms.sender import Sender
 from cdc.config import Config, RowAlert
 from cdc.errors import HeadwaterError, RetryableError, SourceError, UsageError
-from cdc.kafka.broker import Broker
-from cdc.kafka.broker.logs import read_compacted
-from cdc.kafka.group_reader import GroupReader
 from cdc.log_events import LogEvent
 from cdc.metrics import serve_catalog as catalog
 from cdc.metrics.exposition import Sample
 from cdc.protocol.relation import Relation
-from cdc.routes.faults import content_fault
-from cdc.topics import row_alert_group, schemas_topic
-from headwater.alerts.delivery import Counts, Delivering, Settings
+from headwater.alerts.counts import Counts
+from headwater.alerts.delivery import Delivering, Settings
 from headwater.alerts.letters import LetterBox
-from headwater.alerts.rule import Rule, relation_of
-from headwater.api.tables import CapturedTable
+from headwater.alerts.rule import Rule
+from headwater.alerts.table_source import Find, TableSource
+from headwater.alerts.view_source import ViewSource
 from headwater.conditions.condition import ConditionError
 
 _PAUSES_S: Final = (1.0, 5.0, 15.0, 60.0)
@@ -35,8 +30,6 @@ _MISFIT_S: Final = 60.0
 """After so long a table that does not fit an alert is looked at again."""
 _STOP_S: Final = 8.0
 T = TypeVar("T")
-Find = Callable[[str], CapturedTable | None]
-"""A captured table by its name."""
 
 log = structlog.get_logger("serve")
 
@@ -76,10 +69,11 @@ class RowAlerts:
             yield Sample(catalog.ROW_ALERT_LAG, labels, counts.lag)
 
 
-def fitting_table(config: Config, name: str, find: Find) -> CapturedTable:
-    """The table of an alert. Raises ``UsageError`` where there is none, or the alert does not fit
-    it, ``RetryableError`` where the source does not answer."""
-    return _Alert(config, name, config.alerts.rows[name], find).table()
+def fitting_relation(config: Config, name: str, find: Find) -> Relation:
+    """What an alert is of: its table, or the rows of its view. Raises ``UsageError`` where there is
+    none, or the alert does not fit it, ``RetryableError`` where the source or the state database
+    does not answer."""
+    return _Alert(config, name, config.alerts.rows[name], find).relation()
 
 
 class _Alert:
@@ -88,10 +82,14 @@ class _Alert:
         self.is_running = False
         self._joined_s = 0.0
         self.ending = threading.Event()
-        self._config, self._alert, self._find = config, alert, find
+        self._config, self._alert = config, alert
         self._sender = Sender(alert.webhook, config.alerts.secret_of(alert))
-        versions = partial(version_of, config)
-        self._rule = _told(name, lambda: Rule(config.source.name, name, alert, versions))
+        self._source: TableSource | ViewSource
+        if alert.view:
+            self._source = ViewSource(config, name, alert)
+        else:
+            self._source = TableSource(config, name, alert, find)
+        self._rule = self._made()
         self._thread = threading.Thread(target=self._run, name=f"alert {name}", daemon=True)
 
     def start(self) -> None:
@@ -101,19 +99,17 @@ class _Alert:
         if self._thread.is_alive():
             self._thread.join(patience_s)
 
-    def table(self) -> CapturedTable:
-        """Raises ``UsageError`` where there is none, or the condition does not fit it."""
-        found = self._find(self._alert.table)
-        if found is None:
-            raise UsageError(
-                f"alerts.rows.{self.name}.table: {self._alert.table} is not captured",
-                "name one of `GET /tables`, as schema.table",
-            )
-        place = self._config.source.place(found.relation.schema, found.relation.table)
-        if fault := content_fault(found.label, place):
-            raise UsageError(f"alerts.rows.{self.name}.table: {fault[0]}", fault[1])
-        _told(self.name, lambda: self._rule.refuse_misfit(found.relation))
-        return found
+    def relation(self) -> Relation:
+        """Raises ``UsageError`` where there is none, or the alert does not fit it."""
+        return self._source.relation(self._fits)
+
+    def _made(self) -> Rule:
+        """With nothing remembered of versions."""
+        source, version = self._config.source.name, self._source.version
+        return _told(self.name, lambda: Rule(source, self.name, self._alert, version))
+
+    def _fits(self, relation: Relation) -> None:
+        _told(self.name, lambda: self._rule.refuse_misfit(relation))
 
     def _run(self) -> None:
         """The thread."""
@@ -150,11 +146,8 @@ class _Alert:
 
     def _follow(self) -> None:
         """Until told to end."""
-        kafka, topic = self._config.kafka, self.table().topic
-        group = row_alert_group(self._config.source.name, self.name)
-        with Broker(kafka.bootstrap_servers, kafka) as broker:
-            if begin_at_end(broker, group, topic):
-                log.info(LogEvent.ROW_ALERT_BEGINS, alert=self.name, topic=topic)
+        self._rule = self._made()
+        topic = self._source.begin(self._fits)
         alert = self._alert
         settings = Settings(
             self.name, topic, alert.at_once, alert.give_up_after, self._sender.send,
@@ -162,44 +155,10 @@ class _Alert:
         )  # fmt: skip
         with closing(LetterBox(self._config)) as letters:
             delivering = Delivering(settings, letters, self.counts)
-            reader = GroupReader(kafka.bootstrap_servers, group, topic, delivering.revoked, kafka)
-            with delivering.reading(reader):
+            with delivering.reading(self._source.reader(topic, delivering.revoked)):
                 self.is_running, self._joined_s = True, time.monotonic()
                 while not self.ending.is_set():
                     delivering.turn()
-
-
-def begin_at_end(broker: Broker, group: str, topic: str) -> bool:
-    """Have a group that was never seen begin where the topic ends now, and say whether it was.
-    Raises ``RetryableError`` where there is no topic yet."""
-    if topic not in broker.partitions([topic]):
-        raise RetryableError(
-            f"Kafka has no topic {topic} yet",
-            "run `headwater init`, or for a new table `headwater table add`",
-        )
-    if broker.committed(group, [topic]).get(topic):
-        return False
-    ends = broker.end_offsets([topic])
-    try:
-        broker.commit_group(group, {topic: ends[topic]})
-    except HeadwaterError:
-        if broker.committed(group, [topic]).get(topic):
-            return False  # another server was faster, and is a member by now
-        raise
-    return True
-
-
-def version_of(config: Config, schema_id: str) -> Relation:
-    """A table version that capture has described. Raises ``RetryableError`` where it has not."""
-    kafka, topic = config.kafka, schemas_topic(config.source.name)
-    with Broker(kafka.bootstrap_servers, kafka) as broker:
-        for value in read_compacted(broker, topic).values():
-            version = orjson.loads(value)
-            if version["schema_id"] == schema_id:
-                return relation_of(version)
-    raise RetryableError(
-        f"{topic} does not describe table version {schema_id} yet", "wait: capture writes it first"
-    )
 
 
 def _told(name: str, call: Callable[[], T]) -> T:

@@ -37,10 +37,12 @@ _AT = "@"
 
 
 class Commit(NamedTuple):
-    """A committed offset, and when it was, in seconds since 1970; None if that is not known."""
+    """A committed offset, and when it was, in seconds since 1970; None if that is not known.
+    ``note`` is the word that was kept with it."""
 
     offset: int
     at_s: float | None
+    note: str = ""
 
 
 class Broker:
@@ -171,9 +173,9 @@ class Broker:
         return _by_topic((*of, at.offset) for of, at in self._committed(group, topics))
 
     def commits(self, group: str, topics: Sequence[str]) -> dict[tuple[str, int], Commit]:
-        """The same by topic and partition, with the time of each commit."""
+        """The same by topic and partition, with the time and the note of each commit."""
         return {
-            of: Commit(at.offset, _committed_at(at.metadata or ""))
+            of: Commit(at.offset, _committed_at(at.metadata or ""), _note(at.metadata or ""))
             for of, at in self._committed(group, topics)
         }
 
@@ -206,7 +208,7 @@ class Broker:
         them, and the time. A group that goes back was at ``reached`` before."""
         wanted = {
             TopicPartition(topic, partition): OffsetAndMetadata(
-                offset, _noted(note, offset, (reached or {}).get(topic, {}).get(partition, 0)), -1
+                offset, noted(note, offset, (reached or {}).get(topic, {}).get(partition, 0)), -1
             )
             for topic, of_topic in offsets.items()
             for partition, offset in of_topic.items()
@@ -254,8 +256,8 @@ class Broker:
         return reads.first_values(self._connection, wanted)
 
 
-def _noted(note: str, offset: int, reached: int) -> str:
-    """``NOTE [REACHED] @MILLISECONDS``."""
+def noted(note: str, offset: int = 0, reached: int = 0) -> str:
+    """``NOTE [REACHED] @MILLISECONDS``: what is kept with a committed offset."""
     words = [note, str(reached)] if note and reached > offset else [note]
     return " ".join([*words, f"{_AT}{time.time_ns() // 1_000_000}"])
 
@@ -263,6 +265,11 @@ def _noted(note: str, offset: int, reached: int) -> str:
 def _committed_at(metadata: str) -> float | None:
     last = metadata.rpartition(_AT)[2]
     return int(last) / 1000 if _AT in metadata and last.isdecimal() else None
+
+
+def _note(metadata: str) -> str:
+    first = metadata.partition(" ")[0]
+    return "" if first.startswith(_AT) else first
 
 
 def _by_topic(entries: Iterable[tuple[str, int, int]]) -> Offsets:

@@ -16,6 +16,7 @@ from cdc.lsn import Position
 from cdc.protocol.relation import Column, Relation, TypeInfo
 from headwater.api.changes.log_reader import GoneError, Log
 from headwater.api.changes.ring import Entry
+from jobs.state.feeds.alert_places import AlertLog
 from jobs.state.feeds.feed_reader import FeedPart, FeedState, LoggedChange
 
 PARTITION: Final = 0
@@ -29,7 +30,7 @@ def log_of(state: FeedState) -> Log:
     return Log(f"view {state.view}", state.epoch, begin, end, REBUILT)
 
 
-def relation_of(state: FeedState) -> Relation:
+def relation_of(state: FeedState | AlertLog) -> Relation:
     """The columns as documents have their values. Each event has the whole row."""
     columns = tuple(_column(one, state.key) for one in state.columns)
     return Relation(0, "views", state.view, "f", columns, state.key)

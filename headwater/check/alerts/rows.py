@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from urllib.parse import urlsplit
 
-from cdc.errors import HeadwaterError
+from cdc.errors import HeadwaterError, RetryableError
 from cdc.sslmode import is_here
 from headwater.alerts.rule import ALL
-from headwater.alerts.service import fitting_table
+from headwater.alerts.service import fitting_relation
 from headwater.api.changes.event_position import refuse_unread
 from headwater.api.tables import Tables
 from headwater.check.finding import Finding
@@ -26,7 +26,10 @@ def row_alerts(source: Source) -> Iterator[Finding]:
         check = f"alert {name}"
         try:
             refuse_unread(config.form)
-            relation = fitting_table(config, name, tables.find).relation
+            relation = fitting_relation(config, name, tables.find)
+        except RetryableError as error:  # of the state database, as long as apply does not run
+            yield Finding("warning" if alert.view else "error", check, error.message, error.hint)
+            continue
         except HeadwaterError as error:
             yield Finding("error", check, error.message, error.hint)
             continue
@@ -37,9 +40,8 @@ def row_alerts(source: Source) -> Iterator[Finding]:
             if one.name in sent and one.treatment is not None
         ]
         what = f"the key and {', '.join(alert.columns)}" if alert.columns else "the key alone"
-        message = (
-            f"changes of {relation.name} go to {urlsplit(alert.webhook).hostname}, with {what}"
-        )
+        of = f"view {alert.view}" if alert.view else relation.name
+        message = f"changes of {of} go to {urlsplit(alert.webhook).hostname}, with {what}"
         yield Finding("ok", check, "; ".join([message, *treated]))
         yield from unencrypted(name, alert.webhook)
 

@@ -134,7 +134,8 @@ def opened(
     with translated(f"opening history {record.name}"):
         history = opened_history(conn, record, kept, columns, form, relation)
     with translated(f"opening the changes of view {record.name}"), conn.transaction():
-        feed = opened_feed(conn, record.id, declared.view.change_stream, columns, plan.key)
+        wanted, old_rows = declared.view.change_stream, declared.config.alerts.is_of(record.name)
+        feed = opened_feed(conn, record.id, wanted, columns, plan.key, old_rows)
     at_most = declared.config.apply.dlq_limit
     return Generation(record, declared.view, kept, columns, form, history, at_most, feed)
 

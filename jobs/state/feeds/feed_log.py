@@ -84,23 +84,25 @@ def _append(
         progress.lsn,
         feed.view_id,
     )
-    conn.execute(_append_sql(feed.rows, feed.log, len(keys)), parameters, prepare=True)
+    query = _append_sql(feed.rows, feed.log, len(keys), feed.old_rows)
+    conn.execute(query, parameters, prepare=True)
     return seq
 
 
 @lru_cache(maxsize=256)
-def _append_sql(rows: str, log: str, width: int) -> bytes:
+def _append_sql(rows: str, log: str, width: int, old_rows: bool) -> bytes:
     names = ", ".join(f"c{number}" for number in range(width))
     arrays = ", ".join("%s::text[]" for _ in range(width + 2))
+    old = "case when row is not null then was end" if old_rows else "null"
     return (
         f"with given as (select array[{names}] as key, told, row, seq "
         f"from unnest({arrays}, %s::bigint[]) as g({names}, told, row, seq)), "
         "changed as (select g.*, r.row as was from given g "
         f"left join {rows} r on r.key = g.key where g.row is distinct from r.row), "
-        f"logged as (insert into {log} (seq, told, row, op, lsn, ordinal, at) "
+        f"logged as (insert into {log} (seq, told, row, op, lsn, ordinal, at, was) "
         "select seq, told, coalesce(row, was), "
         "case when row is null then 'd' when was is null then 'c' else 'u' end, "
-        "%s::bigint, %s::bigint, clock_timestamp() from changed), "
+        f"%s::bigint, %s::bigint, clock_timestamp(), {old} from changed), "
         f"kept as (insert into {rows} select key, told, row, %s::bigint, %s::bigint "
         "from changed where row is not null on conflict (key) do update set "
         "told = excluded.told, row = excluded.row, lsn = excluded.lsn, "

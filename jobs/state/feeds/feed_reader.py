@@ -16,7 +16,7 @@ from jobs.state.server.location import home_of, recorded_place
 from jobs.state.views.view_record import FEED_LOG_SCHEMA, FEED_ROWS_SCHEMA
 
 AT_ONCE: Final = 1_000
-_AT_ONCE_BYTES: Final = 4 << 20
+AT_ONCE_BYTES: Final = 4 << 20
 _FEED: Final = (
     "select f.view_id, v.name, v.generation, v.sql, v.key, f.columns, f.epoch, f.trimmed, "
     "f.last_seq, f.lsn from headwater.feeds f join headwater.views v on v.id = f.view_id "
@@ -103,7 +103,7 @@ def read_changes_from(
         f"or exists (select from {log} where seq = %(from)s - 1), "
         "s.seq, s.told, s.row, s.op, s.lsn, s.ordinal, s.at "
         "from headwater.feeds f left join (select *, sum(length(row)) over (order by seq) "
-        f"- length(row) as before from ({some}) o) s on s.before < {_AT_ONCE_BYTES} "
+        f"- length(row) as before from ({some}) o) s on s.before < {AT_ONCE_BYTES} "
         "where f.view_id = %(id)s order by s.seq"
     )
 

@@ -29,11 +29,13 @@ _EPOCH_BYTES: Final = 8
 
 @dataclass(frozen=True, slots=True)
 class Feed:
-    """Of one generation; ``columns`` are the view's, ``key`` names those of its key."""
+    """Of one generation; ``columns`` are the view's, ``key`` names those of its key. ``old_rows``:
+    the row before an update is logged, too."""
 
     view_id: int
     columns: tuple[ViewColumn, ...]
     key: tuple[str, ...]
+    old_rows: bool = False
 
     @property
     def rows(self) -> str:
@@ -66,7 +68,7 @@ def make_feed(conn: Connection, view_id: int, name: str) -> None:
     )
     conn.execute(
         f"create table {log} (seq bigint primary key, told text not null, row text not null, "
-        f"op text not null, {position}, at timestamptz not null)".encode()
+        f"op text not null, {position}, at timestamptz not null, was text)".encode()
     )
     conn.execute(
         b"insert into headwater.feeds (view_id, name, epoch, columns) values (%s, %s, %s, '[]')",
@@ -80,11 +82,12 @@ def opened_feed(
     wanted: bool,
     columns: Sequence[ViewColumn],
     key: Sequence[str],
+    old_rows: bool,
 ) -> Feed | None:
     """The feed that a generation was made with, in the caller's transaction; one that is no longer
     ``wanted`` is dropped. A generation that was made without one has none: what its store holds
     was not kept."""
-    query = b"select columns from headwater.feeds where view_id = %s"
+    query = b"select columns, old_rows from headwater.feeds where view_id = %s"
     row = conn.execute(query, (view_id,)).fetchone()
     if row is None:
         return None
@@ -92,10 +95,10 @@ def opened_feed(
         drop_feed(conn, view_id)
         return None
     described = [_described(column) for column in columns]
-    if row[0] != described:
-        query = b"update headwater.feeds set columns = %s where view_id = %s"
-        conn.execute(query, (Jsonb(described), view_id))
-    return Feed(view_id, tuple(columns), tuple(key))
+    if tuple(row) != (described, old_rows):
+        query = b"update headwater.feeds set columns = %s, old_rows = %s where view_id = %s"
+        conn.execute(query, (Jsonb(described), old_rows, view_id))
+    return Feed(view_id, tuple(columns), tuple(key), old_rows)
 
 
 def fill_feed(conn: Connection, feed: Feed, view: ViewGeneration) -> None:
@@ -121,7 +124,11 @@ def empty_feed(conn: Connection, feed: Feed) -> None:
 def show_feed(conn: Connection, name: str, view_id: int) -> None:
     """Readers of the view's store see this generation from now on."""
     hide = b"update headwater.feeds set shown = false where name = %s and shown and view_id <> %s"
-    show = b"update headwater.feeds set shown = true where view_id = %s and not shown"
+    show = (
+        b"with made as (update headwater.feeds set shown = true where view_id = %s and not shown "
+        b"returning name, epoch) "
+        b"insert into headwater.feed_shows (name, epoch) select name, epoch from made"
+    )
     with conn.transaction():
         conn.execute(hide, (name, view_id))
         conn.execute(show, (view_id,))

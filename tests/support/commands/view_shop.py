@@ -56,6 +56,8 @@ class Shop:
     views: dict[str, tuple[str, str]] = field(default_factory=dict)
     of_views: str = ""
     """More lines of each view's section."""
+    beside: str = ""
+    """More sections."""
     of_view: dict[str, str] = field(default_factory=dict)
     """The same of one view, by its short name."""
 
@@ -82,7 +84,7 @@ class Shop:
             f'[stores.cache]\nkind = "redis"\nurl = "{self.redis_url}"\n'
             f'[stores.tables]\nkind = "postgres"\ndsn = "{self.store_dsn}"\n'
             f'[apply]\nengine = "database"\nstate = "{self.deployment.home / "state"}"\n'
-            f"retry_s = 5\nwhole_rows = 149\n{declared}\n"
+            f"retry_s = 5\nwhole_rows = 149\n{declared}\n{self.beside}"
         )
         self.deployment.write()
 

@@ -28,6 +28,7 @@ STATE = (
     "7277d9ed53c89726",  # 0008 topic_ids
     "21e40cf7ad0bdb0e",  # 0009 fill_snapshots
     "5848d63528ce32f4",  # 0010 feeds
+    "aed6fa52fbcfbdcd",  # 0011 view_alerts
 )
 """The beginning of each one's checksum. A new migration gets a new line; no line changes."""
 

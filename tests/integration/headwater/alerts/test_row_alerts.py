@@ -4,84 +4,24 @@ from __future__ import annotations
 
 import json
 import random
-import threading
-from base64 import b64encode
 from collections import defaultdict
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from decimal import Decimal
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any, Final
 
 import psycopg
 import pytest
-from standardwebhooks.webhooks import Webhook as Verifier
 
 from tests.support.commands.deployment import Deployment, Event, done
+from tests.support.serve.receiver import Position, Receiver, position, receiving, secret_file
 from tests.support.serve.served import Served
 from tests.support.servers.postgres import fresh_database
 from tests.support.waiting import wait_until
 
-SECRET: Final = "whsec_" + b64encode(bytes(range(32))).decode()
 RISEN: Final = "after.total > 1000 and (before.total is null or before.total <= 1000)"
 KEYS: Final = 12
-Position = tuple[int, int]
-
-
-@dataclass(slots=True)
-class Receiver:
-    """``status`` is asked for each message, with how often it has come."""
-
-    url: str = ""
-    status: Callable[[str, dict[str, Any], int], int] = lambda *_: 204
-    requests: list[tuple[str, dict[str, Any], int]] = field(default_factory=list)
-    """Path, body's data and what was answered, in their order."""
-    faults: list[str] = field(default_factory=list)
-    ids: defaultdict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
-    """Of each change."""
-
-    def taken(self, path: str) -> list[dict[str, Any]]:
-        return [data for at, data, status in self.requests if at == path and status == 204]
-
-
-@contextmanager
-def receiving() -> Iterator[Receiver]:
-    state, lock, counts = Receiver(), threading.Lock(), defaultdict[str, int](int)
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            body = self.rfile.read(int(self.headers["Content-Length"]))
-            try:
-                data = Verifier(SECRET).verify(body, dict(self.headers))["data"]
-            except Exception as error:
-                state.faults.append(repr(error))
-                raise
-            with lock:
-                id_ = self.headers["webhook-id"]
-                counts[id_] += 1
-                status = state.status(self.path, data, counts[id_])
-                state.ids[f"{self.path} {position(data)}"].add(id_)
-                state.requests.append((self.path, data, status))
-            self.send_response(status)
-            self.end_headers()
-
-        def log_message(self, *_: object) -> None:
-            """Nothing to say."""
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    state.url = f"http://127.0.0.1:{server.server_port}"
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    try:
-        yield state
-    finally:
-        server.shutdown()
-        server.server_close()
-
-
-def position(data: dict[str, Any]) -> Position:
-    return data["commit_lsn"], data["ordinal"]
 
 
 def settings(receiver: Receiver, secret: Path) -> str:
@@ -114,9 +54,7 @@ def shop(postgres: str, kafka: str, tmp_path_factory: pytest.TempPathFactory) ->
     """A captured table, and two servers that are not started yet."""
     with fresh_database(postgres) as source, receiving() as receiver:
         home = tmp_path_factory.mktemp("alerted")
-        secret = home / "secret"
-        secret.write_text(SECRET, encoding="utf-8")
-        secret.chmod(0o600)
+        secret = secret_file(home)
         deployment = Deployment(home, f"t{random.randbytes(5).hex()}", source, kafka)
         deployment.settings = 'columns = { "public.orders" = { mail = "mask" } }\n'
         deployment.extra = settings(receiver, secret)

@@ -17,6 +17,7 @@ from jobs.state.feeds.feed_reader import feed_session
 from tests.chaos.faults.step_kills import VARIABLE, told
 from tests.support.commands import view_shop
 from tests.support.commands.view_shop import ITEMS, LOUD, ROWS, Shop
+from tests.support.serve.receiver import receiving, secret_file
 from tests.support.serve.served import Following, Served
 from tests.support.servers.lent_jvm import Lender
 from tests.support.waiting import wait_until
@@ -168,3 +169,57 @@ def test_rows_and_changes_are_the_view_while_apply_and_the_server_are_killed(sho
         assert held(shop) == one.rows
         stale = served.get(path, after=begun, wait="0")
         assert (stale.status, stale.document["reason"]) == (410, "rebuilt")
+
+
+MOVED = "after.kind = 'kind 1' and before.kind is distinct from after.kind"
+
+
+def test_an_alert_tells_each_change_of_a_view_that_is_meant_through_kills_and_a_build(
+    shop: Shop,
+) -> None:
+    """What a build makes of the rows is told by nobody."""
+    served, dsn = Served(shop.deployment), shop.deployment.dsn
+
+    def move(first: int, last: int) -> None:
+        with psycopg.connect(dsn, autocommit=True) as conn:
+            for key in range(first, last):
+                conn.execute("update item set kind_id = 1 where id = %s", [key])
+
+    def told(first: int, last: int) -> bool:
+        return {one["key"]["id"] for one in receiver.taken("/")} >= set(range(first, last))
+
+    with ExitStack() as running:
+        receiver = running.enter_context(receiving())
+        shop.deployment.execute(
+            "update kind set name = 'kind ' || id",
+            "insert into item select i, 2, 'item', 1 from generate_series(301, 360) i",
+        )
+        shop.beside = (
+            f'[alerts]\nsecret_file = "{secret_file(shop.deployment.home)}"\n'
+            f'[alerts.rows.moved]\nview = "{shop.name(VIEW)}"\nwhen = "{MOVED}"\n'
+            f'webhook = "{receiver.url}/"\ncolumns = ["kind"]\n'
+        )
+        shop.declare(VIEW, LOUD)
+        apply = running.enter_context(shop.applied())
+        shop.equal(VIEW, LOUD)
+        with served.running() as server:
+            wait_until(lambda: "row_alert_begins" in served.log(), "the alert to begin")
+            move(301, 320)
+            wait_until(lambda: told(301, 305), "some messages")
+            server.kill()
+            server.wait()
+        move(320, 330)
+        apply.kill()
+        apply.wait()
+        move(330, 340)
+        running.enter_context(served.running())
+        running.enter_context(shop.applied())
+        wait_until(lambda: told(301, 340), "all of them")
+        shop.declare(VIEW, ITEMS)
+        shop.done("view", "rebuild", shop.name(VIEW))
+        move(340, 360)
+        wait_until(lambda: told(340, 360), "those of the generation that was built")
+    assert receiver.faults == []
+    sent = [data for _, data, _ in receiver.requests]
+    assert {one["key"]["id"] for one in sent} == set(range(301, 360))
+    assert {(one["before"]["kind"], one["after"]["kind"]) for one in sent} == {("kind 2", "kind 1")}

@@ -14,9 +14,11 @@ from urllib.error import HTTPError, URLError
 import pytest
 
 from cdc.errors import RetryableError
+from cdc.kafka.group_reader import Noted
 from cdc.kafka.partition_reader import FetchedRecord
 from headwater.alerts import delivery as module
-from headwater.alerts.delivery import Counts, Delivering, Settings
+from headwater.alerts.counts import Counts, delivered
+from headwater.alerts.delivery import Delivering, Settings
 from headwater.alerts.letters import Letter, letter_record, opened
 from headwater.alerts.rule import Message
 from tests.support.waiting import wait_until
@@ -28,6 +30,7 @@ class Topic:
     def __init__(self) -> None:
         self.waiting: deque[FetchedRecord] = deque()
         self.committed: dict[int, int] = {}
+        self.notes: dict[int, str] = {}
         self.is_paused = False
         self.end = 0
 
@@ -44,12 +47,13 @@ class Topic:
     def pause(self, is_paused: bool) -> None:
         self.is_paused = is_paused
 
-    def commit(self, offsets: Mapping[int, int]) -> bool:
-        self.committed |= offsets
+    def commit(self, places: Mapping[int, Noted]) -> bool:
+        self.committed |= {partition: place.offset for partition, place in places.items()}
+        self.notes |= {partition: place.note for partition, place in places.items()}
         return True
 
-    def ends(self) -> Mapping[int, int]:
-        return {0: self.end}
+    def behind(self, reached: Mapping[int, int]) -> int:
+        return self.end - reached.get(0, self.end)
 
     def close(self) -> None:
         """Nothing to let go of."""
@@ -347,3 +351,18 @@ def test_letters_are_those_that_no_later_record_settles() -> None:
     other = one._replace(id="msg_2", key=None)
     found = opened([Stored(one), Stored(other), Stored(one, True)])
     assert found == [other._replace(since_ms=5)]
+
+
+def test_with_the_place_it_is_told_how_many_wait_and_when_one_was_taken(alert: Alert) -> None:
+    alert.topic.write("a", "b")
+    alert.receiver.answers = lambda id_: refused(500) if id_ == "msg_a_0" else None
+    with alert.delivering.reading(alert.topic):
+        alert.until(lambda: alert.receiver.taken == ["msg_b_1"], "the other one")
+        alert.until(lambda: delivered(alert.topic.notes.get(0, "")).at_ms > 0, "the note")
+        told = delivered(alert.topic.notes[0])
+        assert (alert.topic.committed, told.waiting) == ({0: 0}, 1)
+        assert told.at_ms == alert.counts.sent_ms
+        alert.receiver.answers = lambda _: None
+        alert.until_all(2)
+    assert delivered(alert.topic.notes[0]).waiting == 0
+    assert delivered("") == delivered("x:1") == (0, 0)

@@ -193,3 +193,33 @@ def test_a_version_is_read_back_from_its_description() -> None:
 
 def test_changes_of_other_tables_in_the_same_topic_are_passed_over() -> None:
     assert sent(rule(), event("u", OLD, NEW, table="order_lines")) is None
+
+
+def of_view(when: str, value: bytes) -> Message | None:
+    alert = RowAlert(view="sales", when=when, webhook="https://hooks.example.com", columns=("*",))
+    return Rule("shop", "big", alert, lambda _: FULL).message("view sales-1-5", b'{"id":7}', value)
+
+
+def view_event(op: str, before: dict[str, Any] | None, after: dict[str, Any] | None) -> bytes:
+    source = {"view": "sales", "schema_id": "e1", "change": "e1-5", "commit_lsn": 100, "ordinal": 2}
+    return json.dumps({"op": op, "before": before, "after": after, "source": source}).encode()
+
+
+def test_a_change_of_a_view_is_decided_as_one_of_a_table_and_has_its_own_id() -> None:
+    found, again = (of_view(RISEN, view_event("u", OLD, NEW)) for _ in range(2))
+    assert found is not None
+    assert found == again
+    data = json.loads(found.body)["data"]
+    assert (data["view"], data["after"]["total"], "table" in data) == ("sales", "1200", False)
+    assert of_view(RISEN, view_event("u", NEW, OLD)) is None
+    other = of_view(RISEN, view_event("u", OLD, NEW).replace(b"e1-5", b"e1-6"))
+    assert other is not None
+    assert other.id != found.id
+
+
+def test_a_row_that_was_written_before_its_view_got_a_column_has_null_there() -> None:
+    short = {"id": 7}
+    assert of_view("before.total is null", view_event("u", short, NEW)) is not None
+    unsaid = of_view("before.total is null", view_event("u", None, NEW))
+    assert unsaid is not None
+    assert "no old row" in unsaid.refused

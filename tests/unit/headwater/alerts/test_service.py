@@ -11,10 +11,12 @@ from structlog.testing import capture_logs
 
 from cdc.config import Alerts, Config, Kafka, RowAlert, Source
 from cdc.errors import HeadwaterError, LogError, RetryableError, SourceError, UsageError
+from cdc.kafka.group_reader import Noted
 from cdc.metrics import serve_catalog as catalog
 from cdc.protocol.relation import Column, Relation, TypeInfo
-from headwater.alerts import service
-from headwater.alerts.service import RowAlerts, begin_at_end
+from headwater.alerts import service, table_source
+from headwater.alerts.service import RowAlerts
+from headwater.alerts.table_source import begin_at_end
 from headwater.api.tables import CapturedTable
 from tests.support.waiting import wait_until
 
@@ -97,11 +99,11 @@ class Reader:
     def pause(self, is_paused: bool) -> None:
         """It gives nothing anyway."""
 
-    def commit(self, _: Mapping[int, int]) -> bool:
+    def commit(self, _: Mapping[int, Noted]) -> bool:
         return True
 
-    def ends(self) -> Mapping[int, int]:
-        return {}
+    def behind(self, _: Mapping[int, int]) -> int:
+        return 0
 
     def close(self) -> None:
         """Nothing to let go of."""
@@ -133,8 +135,8 @@ class Catalog:
 def cluster(monkeypatch: pytest.MonkeyPatch) -> Cluster:
     found = Cluster()
     found.topics[TOPIC] = {0: 7}
-    monkeypatch.setattr(service, "Broker", lambda *_: found)
-    monkeypatch.setattr(service, "GroupReader", Reader)
+    monkeypatch.setattr(table_source, "Broker", lambda *_: found)
+    monkeypatch.setattr(table_source, "GroupReader", Reader)
     monkeypatch.setattr(service, "LetterBox", Box)
     monkeypatch.setattr(service, "_PAUSES_S", (0.005,))
     monkeypatch.setattr(service, "_MISFIT_S", 0.005)

@@ -1,0 +1,211 @@
+"""The logs of a view's changes as an alert reads them, and where it is in each.
+
+Places are kept beside the logs, so that both go back together where a state database is restored
+from an older copy. A new alert begins at the ends of all logs that its view has. A log that is
+begun later, by a build, is read from its start; one that readers go back to, by a rollback, from
+where the alert has left it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from cdc.errors import HeadwaterError, LogError, RetryableError
+from cdc.source.errors import sqlstate
+from jobs.state.feeds.feed_reader import AT_ONCE, AT_ONCE_BYTES, LoggedChange
+from jobs.state.server.connection import Connection, translated
+from jobs.state.views.view_record import FEED_LOG_SCHEMA
+
+_ANEW: Final = (
+    "give the alert another name, to begin at the end of what is kept, and find out otherwise what "
+    "it has missed"
+)
+
+_OLDER: Final = ("42P01", "42703")
+"""A table or a column lacks: the state database is of an older Headwater."""
+
+
+_NEXT: Final = (
+    "select epoch from headwater.feed_shows where name = %(view)s and number > ("
+    "select max(s.number) from headwater.feed_shows s join headwater.view_alerts a using (epoch) "
+    "where a.alert = %(alert)s) order by number limit 1"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class AlertLog:
+    """The log of one generation. ``columns`` as ``feed_tables`` writes them; ``old_rows`` says
+    whether changes are logged with the row before; ``number`` is of the next change to decide."""
+
+    view_id: int
+    view: str
+    generation: int
+    key: tuple[str, ...]
+    columns: tuple[dict[str, Any], ...]
+    epoch: str
+    old_rows: bool
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
+class AlertPart:
+    """Some changes from a number on. ``is_shown``: readers of the view see this generation."""
+
+    is_shown: bool
+    changes: Sequence[tuple[LoggedChange, str | None]]
+    """Each with the row before an update, None where that is not logged."""
+
+
+def hold_alert(conn: Connection, source: str, alert: str) -> bool:
+    """Whether ``conn`` is the one that reads for this alert, as long as it lives."""
+    query = b"select pg_catalog.pg_try_advisory_lock(pg_catalog.hashtextextended(%s, 0))"
+    with translated(f"locking alert {alert}"):
+        row = conn.execute(query, (f"headwater alert {source} {alert}",)).fetchone()
+    return bool(row and row[0])
+
+
+def refuse_unlogged(conn: Connection, view: str) -> None:
+    """Raise ``RetryableError`` where what readers of a view see has no log, or one without the row
+    before an update."""
+    query = b"select old_rows from headwater.feeds where name = %s and shown"
+    try:
+        with translated(f"looking for the changes of view {view}"):
+            row = conn.execute(query, (view,)).fetchone()
+    except HeadwaterError as error:
+        if sqlstate(error) not in _OLDER:
+            raise
+        row = (False,)
+    if row is None:
+        raise without_log(view)
+    if not row[0]:
+        raise RetryableError(
+            f"view {view}: `headwater apply` does not know yet that an alert wants the row before "
+            "an update",
+            "restart `headwater apply`",
+        )
+
+
+def without_log(view: str) -> RetryableError:
+    """Of a view of which readers see nothing, or what was built without a log."""
+    return RetryableError(
+        f"view {view}: what its readers see was built without a change stream, or not yet",
+        f"run `headwater view rebuild {view}`",
+    )
+
+
+def begin_alert(conn: Connection, alert: str, view: str) -> bool:
+    """Have an alert that is new to its view begin at the ends of the view's logs; whether it is.
+    What it had of another view is forgotten, and its places in logs that are gone."""
+    with translated(f"looking for alert {alert}"), conn.transaction():
+        conn.execute(
+            b"delete from headwater.view_alerts where alert = %s and view <> %s", (alert, view)
+        )
+        conn.execute(
+            b"delete from headwater.view_alert_places p using headwater.view_alerts a "
+            b"where a.alert = %s and p.alert = a.alert and p.epoch <> a.epoch "
+            b"and p.epoch not in (select epoch from headwater.feeds)",
+            (alert,),
+        )
+        made = conn.execute(
+            b"insert into headwater.view_alerts (alert, view, epoch) "
+            b"select %s, name, epoch from headwater.feeds where name = %s and shown "
+            b"on conflict do nothing",
+            (alert, view),
+        )
+        if made.rowcount:
+            conn.execute(
+                b"insert into headwater.view_alert_places (alert, epoch, number) "
+                b"select %s, epoch, last_seq + 1 from headwater.feeds where name = %s",
+                (alert, view),
+            )
+    return bool(made.rowcount)
+
+
+def alert_log(conn: Connection, alert: str, view: str) -> AlertLog:
+    """What an alert that has begun reads now. Raises ``LogError`` where that is gone."""
+    query = (
+        "select f.view_id, f.name, v.generation, v.key, f.columns, f.epoch, f.old_rows, p.number "
+        "from headwater.view_alerts a join headwater.view_alert_places p using (alert, epoch) "
+        "join headwater.feeds f using (epoch) join headwater.views v on v.id = f.view_id "
+        "where a.alert = %s"
+    )
+    with translated(f"looking for the changes of view {view}"):
+        row = conn.execute(query.encode(), (alert,)).fetchone()
+    if row is None:
+        raise LogError(
+            f"view {view}: the generation whose changes alert {alert} was reading has been dropped",
+            _ANEW,
+        )
+    view_id, name, generation, key, columns, epoch, old_rows, number = row
+    return AlertLog(view_id, name, generation, tuple(key), tuple(columns), epoch, old_rows, number)
+
+
+def go_over(conn: Connection, alert: str, view: str) -> bool:
+    """Have an alert that has decided all of its log go on with that of the generation that readers
+    have seen next; whether there is one."""
+    with translated(f"going on with another generation of view {view}"), conn.transaction():
+        row = conn.execute(_NEXT.encode(), {"alert": alert, "view": view}).fetchone()
+        if row is None:
+            return False
+        conn.execute(
+            b"update headwater.view_alerts set epoch = %s where alert = %s", (row[0], alert)
+        )
+        conn.execute(
+            b"insert into headwater.view_alert_places (alert, epoch, number) "
+            b"select %s, epoch, trimmed + 1 from headwater.feeds where epoch = %s "
+            b"on conflict do nothing",
+            (alert, row[0]),
+        )
+    return True
+
+
+def note_place(conn: Connection, alert: str, epoch: str, number: int, note: str) -> None:
+    """Everything below ``number`` is decided, and delivered or put aside; ``note`` is kept with it,
+    and the time."""
+    query = (
+        b"update headwater.view_alert_places set number = %s, note = %s, "
+        b"noted_at = clock_timestamp() where alert = %s and epoch = %s"
+    )
+    with translated(f"noting the place of alert {alert}"):
+        conn.execute(query, (number, note, alert, epoch), prepare=True)
+
+
+def read_part(conn: Connection, log: AlertLog, number: int) -> AlertPart:
+    """Some of the changes that are numbered from ``number`` on: behind a change that was written
+    here, or of one. Raises ``LogError`` where they are not all there."""
+    table = f"{FEED_LOG_SCHEMA}.v{log.view_id}"
+    some = f"select * from {table} where seq >= %(from)s order by seq limit {AT_ONCE}"
+    query = (
+        "select f.shown, f.trimmed, %(from)s - 1 in (f.trimmed, f.last_seq) "
+        f"or exists (select from {table} where seq in (%(from)s - 1, %(from)s)), "
+        "s.seq, s.told, s.row, s.op, s.lsn, s.ordinal, s.at, s.was "
+        "from headwater.feeds f left join ("
+        "select *, sum(size) over (order by seq) - size as before "
+        f"from (select *, length(row) + coalesce(length(was), 0) as size from ({some}) o) o) s "
+        f"on s.before < {AT_ONCE_BYTES} where f.view_id = %(id)s order by s.seq"
+    ).encode()
+    with translated(f"reading the changes of view {log.view}"):
+        rows = conn.execute(query, {"from": number, "id": log.view_id}, prepare=True).fetchall()
+    if not rows:
+        raise LogError(f"view {log.view}: generation {log.generation} was dropped", _ANEW)
+    is_shown, trimmed, is_known = rows[0][:3]
+    if number <= trimmed:
+        raise LogError(
+            f"view {log.view}: the next change is no longer kept (apply.keep_changes, "
+            "apply.keep_changes_s)",
+            _ANEW,
+        )
+    if not is_known:
+        raise LogError(f"view {log.view}: the next change is unknown here", _ANEW)
+    found = [(LoggedChange(*row[3:10]), row[10]) for row in rows if row[3] is not None]
+    return AlertPart(is_shown, found)
+
+
+def count_from(conn: Connection, log: AlertLog, number: int) -> int:
+    """How many changes are numbered from ``number`` on."""
+    query = f"select count(*) from {FEED_LOG_SCHEMA}.v{log.view_id} where seq >= %s".encode()
+    with translated(f"counting the changes of view {log.view}"):
+        row = conn.execute(query, (number,)).fetchone()
+    return int(row[0]) if row else 0

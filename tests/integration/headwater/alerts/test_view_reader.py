@@ -1,0 +1,192 @@
+"""Which changes of a view an alert reads, in a real state database: as apply logs them, through
+builds, rollbacks, and what is no longer kept."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Any
+
+import pytest
+
+from cdc.errors import LogError, RetryableError
+from cdc.kafka.group_reader import Noted
+from headwater.alerts.view_source import ViewReader
+from jobs.state.batch.stream_offsets import Progress
+from jobs.state.feeds.feed_log import RowChange, append_changes, trim_logs
+from jobs.state.feeds.feed_tables import Feed, make_feed, opened_feed, show_feed
+from jobs.state.server.connection import Connection, connect
+from jobs.state.server.migration import migrate
+from jobs.state.views.view_record import add_view, forget_view
+from tests.support.servers.postgres import fresh_database
+
+
+class State:
+    """A state database, and apply, which writes there."""
+
+    def __init__(self, dsn: str, conn: Connection) -> None:
+        self.dsn, self.conn = dsn, conn
+
+    def built(self, generation: int, old_rows: bool = True) -> Feed:
+        record = add_view(self.conn, "sales", generation, "select", ["id"], "cache")
+        make_feed(self.conn, record.id, "sales")
+        feed = opened_feed(self.conn, record.id, True, (), ("id",), old_rows)
+        assert feed is not None
+        return feed
+
+    def shown(self, feed: Feed) -> None:
+        show_feed(self.conn, "sales", feed.view_id)
+
+    def written(self, feed: Feed, **rows: int | None) -> None:
+        """Rows by key, None where it is gone."""
+        changes = [
+            RowChange((key,), f'{{"id":"{key}"}}', None if n is None else f'{{"n":{n}}}')
+            for key, n in rows.items()
+        ]
+        with self.conn.transaction():
+            append_changes(self.conn, feed, changes, Progress(1, 10, 11, None))
+
+    @contextmanager
+    def reader(self, alert: str = "big") -> Iterator[ViewReader]:
+        """As a server has it."""
+        with connect(self.dsn, autocommit=True) as conn, ExitStack() as session:
+            reader = ViewReader("shop", alert, "sales", conn, lambda _: None)
+            reader.session = session
+            reader.hold()
+            yield reader
+
+
+@pytest.fixture
+def state(postgres: str) -> Iterator[State]:
+    with fresh_database(postgres) as dsn, connect(dsn, autocommit=True) as conn:
+        migrate(conn)
+        yield State(dsn, conn)
+
+
+def taken(reader: ViewReader) -> list[tuple[str, Any, Any]]:
+    """What it reads, all of which is delivered at once: operation, row before, row after."""
+    found = []
+    for _ in range(3):  # one look may only go over to another log
+        for record in reader.read(0):
+            assert record.value is not None
+            event = json.loads(record.value)
+            rows = (None if row is None else row["n"] for row in (event["before"], event["after"]))
+            found.append((event["op"], *rows))
+            reader.commit({record.partition: Noted(record.offset + 1)})
+    return found
+
+
+def test_an_alert_begins_at_the_end_and_is_told_the_row_before_and_after(state: State) -> None:
+    feed = state.built(1)
+    state.shown(feed)
+    state.written(feed, x=1)
+    with state.reader() as reader:
+        assert taken(reader) == []
+        state.written(feed, x=2, y=5)
+        state.written(feed, x=None)
+        assert taken(reader) == [("u", 1, 2), ("c", None, 5), ("d", 2, None)]
+        state.written(feed, y=6)
+        assert [one.offset for one in reader.read(0)] != []
+        assert reader.behind({}) == 1, "read, and not delivered"
+    with state.reader() as reader:
+        assert taken(reader) == [("u", 5, 6)], "what was not delivered comes again"
+        assert reader.behind({}) == 0
+
+
+def test_what_waits_is_where_it_goes_on(state: State) -> None:
+    """A place is that of a change, not behind one, while a message waits."""
+    feed = state.built(1)
+    state.shown(feed)
+    with state.reader() as reader:
+        state.written(feed, x=1, y=2, z=3)
+        first, second, third = reader.read(0)
+        assert first.offset < second.offset < third.offset
+        reader.commit({second.partition: Noted(second.offset)})
+    with state.reader() as reader:
+        assert taken(reader) == [("c", None, 2), ("c", None, 3)]
+
+
+def test_one_server_reads_and_another_one_goes_on_when_it_ends(state: State) -> None:
+    feed = state.built(1)
+    state.shown(feed)
+    with state.reader() as standby, state.reader() as other:
+        assert (standby.hold(), other.hold()) == (True, False)
+        state.written(feed, x=1)
+        assert other.read(0) == []
+        with state.reader("another alert") as more:
+            assert more.hold()
+        assert len(standby.read(0)) == 1
+        standby._conn.close()  # as the end of its process does
+        assert taken(other) == [("c", None, 1)]
+
+
+def test_a_build_is_gone_over_to_when_all_before_it_is_delivered(state: State) -> None:
+    """The rows that a build makes are told by nobody, changes of it since are, of each generation
+    that readers have seen meanwhile."""
+    first = state.built(1)
+    state.shown(first)
+    with state.reader() as reader:
+        state.written(first, x=1)
+        second = state.built(2)
+        state.written(second, x=1)
+        state.shown(second)
+        (waiting,) = reader.read(0)
+        assert reader.read(0) == [], "one message is not delivered"
+        reader.commit({waiting.partition: Noted(waiting.offset + 1)})
+        assert taken(reader) == [("c", None, 1)]
+    state.written(second, x=2)
+    third = state.built(3)
+    state.shown(third)
+    state.written(third, y=9)
+    with state.reader() as reader:
+        assert taken(reader) == [("u", 1, 2), ("c", None, 9)]
+
+
+def test_after_a_rollback_it_goes_on_where_it_had_left_that_generation(state: State) -> None:
+    first, second = state.built(1), state.built(2)
+    state.shown(first)
+    with state.reader() as reader:
+        state.written(first, x=1)
+        assert taken(reader) == [("c", None, 1)]
+        state.shown(second)
+        state.written(second, x=2)
+        assert taken(reader) == [("c", None, 2)]
+        state.shown(first)
+        state.written(first, x=2)
+        assert taken(reader) == [("u", 1, 2)], "it catches up"
+
+
+@pytest.mark.parametrize("way", ["trimmed", "dropped"])
+def test_what_is_gone_before_it_was_looked_at_ends_the_alert(state: State, way: str) -> None:
+    first, second = state.built(1), state.built(2)
+    state.shown(first)
+    with state.reader():
+        pass
+    state.written(first, x=1, y=1)
+    if way == "trimmed":
+        trim_logs(state.conn, 0, 3_600)
+    else:
+        state.shown(second)
+        forget_view(state.conn, first.view_id)
+    said = {"trimmed": "no longer kept", "dropped": "has been dropped"}[way]
+    with pytest.raises(LogError, match=said) as error, state.reader() as reader:
+        reader.read(0)
+    assert "give the alert another name" in error.value.hint
+    with state.reader("another"):
+        """It begins."""
+
+
+def test_a_view_without_a_log_of_old_rows_is_waited_for(state: State) -> None:
+    with pytest.raises(RetryableError, match="without a change stream"), state.reader():
+        """Nobody has built it."""
+    feed = state.built(1, old_rows=False)
+    state.shown(feed)
+    state.written(feed, x=1)
+    with pytest.raises(RetryableError, match="row before"), state.reader():
+        """Apply does not know of the alert."""
+    known = opened_feed(state.conn, feed.view_id, True, (), ("id",), True)
+    assert known is not None
+    with state.reader() as reader:
+        state.written(known, x=2)
+        assert taken(reader) == [("u", 1, 2)]
