@@ -6,7 +6,7 @@ and for the first records of all partitions together: a look at ten views under 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 import orjson
@@ -46,32 +46,37 @@ class _Standing(NamedTuple):
 
 
 def view_lags(
-    broker: Broker, topics: Topics, moment: Moment, read: Read = orjson.loads
+    broker: Broker,
+    topics: Topics,
+    moment: Moment,
+    read: Read = orjson.loads,
+    group: Callable[[str], str] = view_group,
 ) -> tuple[list[PartitionLag], dict[str, LogError]]:
     """One entry for every partition of every view, and why a view could not be measured: Kafka
     refuses something of it, it has a topic that does not exist, or one with a record that Headwater
-    has not written. ``read`` tells what a value says.
+    has not written. ``read`` tells what a value says, ``group`` in which consumer group a view's
+    offsets are.
 
     Raises ``RetryableError`` when Kafka cannot be reached.
     """
     try:
-        return _together(broker, topics, moment, read)
+        return _together(broker, topics, moment, read, group)
     except LogError as error:
         if len(topics) == 1:
             return [], dict.fromkeys(topics, error)
     found, errors = list[PartitionLag](), dict[str, LogError]()
     for view, own in topics.items():
-        of_view, error_of = view_lags(broker, {view: own}, moment, read)
+        of_view, error_of = view_lags(broker, {view: own}, moment, read, group)
         found += of_view
         errors |= error_of
     return found, errors
 
 
 def _together(
-    broker: Broker, topics: Topics, moment: Moment, read: Read
+    broker: Broker, topics: Topics, moment: Moment, read: Read, group: Callable[[str], str]
 ) -> tuple[list[PartitionLag], dict[str, LogError]]:
     # In this order a view that works meanwhile is never ahead of the ends.
-    commits = {view: broker.commits(view_group(view), own) for view, own in topics.items()}
+    commits = {view: broker.commits(group(view), own) for view, own in topics.items()}
     named = sorted({topic for own in topics.values() for topic in own})
     starts, ends = broker.beginning_offsets(named), broker.end_offsets(named)
     standings = {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from cdc.lag.states import State
 from cdc.metrics.metric import Metric, of_source
 
 STREAMS = of_source(
@@ -56,6 +57,29 @@ ROW_ALERT_LAG = Metric(
     "gauge",
     "Records of the topic that this process has not read, or whose message was not delivered yet.",
     "Rising: the webhook takes less than changes come.",
+    _ALERT,
+)
+ROW_ALERT_STATE = Metric(
+    "headwater_row_alert_state",
+    "stateset",
+    "State of an alert on rows, of all servers together: 1 for the one that holds.",
+    "Only idle and fresh are good. blocked: no server sends it, or 1,000 dead letters wait.",
+    _ALERT,
+    tuple(state.value for state in State),
+)
+ROW_ALERT_SECONDS = Metric(
+    "headwater_row_alert_lag_seconds",
+    "gauge",
+    "Age of the oldest commit that an alert on rows has not looked at, or whose message was not "
+    "delivered yet.",
+    "Rising: the webhook takes less than changes come, or nobody sends.",
+    _ALERT,
+)
+ROW_ALERT_LETTERS = Metric(
+    "headwater_row_alert_open_dead_letters",
+    "gauge",
+    "Messages about rows that wait as dead letters now.",
+    "Above 0: `headwater dead-letters retry` or `discard`. At 1,000 the alert sends nothing.",
     _ALERT,
 )
 EVENTS = of_source(

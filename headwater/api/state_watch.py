@@ -16,7 +16,7 @@ from cdc.metrics import catalog
 from cdc.metrics.exposition import Sample, registry_of
 from cdc.metrics.forecast_samples import snapshot_samples
 from cdc.metrics.probes import Probes
-from headwater.lag.samples import lag_samples
+from headwater.lag.samples import alert_samples, lag_samples
 from headwater.lag.snapshot_watch import SnapshotWatch
 from headwater.lag.watch import LagWatch, Seen
 from headwater.pipeline.build import no_data, picture
@@ -116,6 +116,8 @@ class Watching:
         yield Sample(catalog.BUILD, (version("headwater"), "serve"), 1)
         if (seen := self._observer.seen) is not None:
             yield Sample(catalog.MEASURED, ("serve",), seen.at_s)
+        if (fresh := self.seen) is not None:
+            yield from alert_samples(self._config.source.name, fresh)
         yield from self.samples()
 
 

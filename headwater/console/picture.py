@@ -12,6 +12,7 @@ from headwater.pipeline.picture import Arrow, Part, Pipeline, ViewLine
 
 MOST_LANES: Final = 12
 """So many views are drawn, the worst; a page of its own lists all."""
+_MOST_NAMED: Final = 3
 _WORST_TONES: Final = ("bad", "unknown", "warn")
 
 
@@ -73,6 +74,7 @@ def headline(pipeline: Pipeline) -> Headline:
     if pipeline.problem:
         return Headline("unknown", "Nothing can be said of now.")
     bad = [one for one in pipeline.views if one.state not in GOOD]
+    late = [one for one in pipeline.row_alerts if one.state not in GOOD]
     if not bad and not pipeline.advice and pipeline.state in GOOD:
         if not pipeline.views:
             return Headline("good", "Capture keeps up. No view is declared.")
@@ -84,6 +86,9 @@ def headline(pipeline: Pipeline) -> Headline:
         text = f"{plural(len(pipeline.views), 'view')}: {', '.join(words)}."
     else:
         text = plural(len(pipeline.views), "view keeps up.", "views keep up.")
+    if late:
+        named = ", ".join(f"{one.alert} {one.state}" for one in late[:_MOST_NAMED])
+        text = f"{text} {plural(len(late), 'alert')} on rows: {named}."
     capture = arrow(pipeline, Part.CAPTURE)
     if capture is not None and capture.state not in GOOD:
         text = f"Capture: {capture.state}. {text}"

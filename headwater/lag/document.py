@@ -6,6 +6,7 @@ from typing import Any
 
 from cdc.lag.report import CaptureReport, ViewReport
 from cdc.lsn import format_lsn
+from headwater.lag.alert_lags import AlertReport
 from headwater.lag.parked_counts import waiting_keys
 from headwater.lag.verified import Verified
 from headwater.lag.watch import Seen
@@ -48,6 +49,22 @@ def document(seen: Seen) -> Document:
             for view in report.views
         ],
         "faults": [{"view": view, **fault} for view, fault in seen.faults.items()],
+        "alerts": [_alert_document(one) for one in seen.alerts],
+    }
+
+
+def _alert_document(alert: AlertReport) -> Document:
+    return {
+        "alert": alert.alert,
+        "of": alert.of,
+        "state": alert.state.value,
+        "blocked_by": alert.blocked_by or None,
+        "behind_s": _rounded(alert.lag_s),
+        "behind_records": alert.behind_records,
+        "waiting_messages": alert.waiting,
+        "dead_letters": alert.dead_letters,
+        "last_delivered_s": _rounded(alert.delivered_s),
+        "problem": alert.problem or None,
     }
 
 

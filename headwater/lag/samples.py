@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from cdc.config import Config
 from cdc.lag.report import Report
-from cdc.metrics import catalog, forecast_catalog
+from cdc.metrics import catalog, forecast_catalog, serve_catalog
 from cdc.metrics.exposition import Sample
 from cdc.metrics.forecast_samples import source_forecasts, view_forecasts
 from cdc.metrics.lag_samples import capture_samples, view_samples
@@ -32,6 +32,17 @@ def lag_samples(config: Config, names: Sequence[str], seen: Seen | None) -> Iter
         if (found := seen.verified.get(one.view)) is not None:
             yield from of_checks(source, one.view, found)
         yield Sample(catalog.VIEW_LAG_TARGET, (source, one.view), config.alerts.lag_s)
+
+
+def alert_samples(source: str, seen: Seen) -> Iterator[Sample]:
+    """Of alerts on rows."""
+    for one in seen.alerts:
+        labels = source, one.alert
+        yield Sample(serve_catalog.ROW_ALERT_STATE, labels, one.state)
+        if one.lag_s is not None:
+            yield Sample(serve_catalog.ROW_ALERT_SECONDS, labels, one.lag_s)
+        if one.dead_letters is not None:
+            yield Sample(serve_catalog.ROW_ALERT_LETTERS, labels, one.dead_letters)
 
 
 def of_checks(source: str, view: str, found: Verified) -> Iterator[Sample]:

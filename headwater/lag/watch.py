@@ -20,6 +20,7 @@ from cdc.lag.slot_activity import SlotActivity
 from cdc.lag.source_session import SourceSession
 from cdc.lag.view_lags import Moment, view_lags
 from cdc.registry.schemas import registry_of, values_of
+from headwater.lag.alert_lags import AlertReport, AlertWatch
 from headwater.lag.parked_counts import Parked, ParkedKeys, by_view
 from headwater.lag.verified import Verified, read_verified
 from jobs.generations.last_error import stopped
@@ -58,6 +59,8 @@ class Seen(NamedTuple):
     """For how long Kafka keeps records, by topic; without those that it keeps for good."""
     verified: Mapping[str, Verified] = MappingProxyType({})
     """What background checks found of views; nothing where they are switched off."""
+    alerts: tuple[AlertReport, ...] = ()
+    """Those on rows, unless some views are asked for alone, or by the process that applies them."""
 
 
 class LagWatch:
@@ -80,6 +83,7 @@ class LagWatch:
         self._source = SourceSession(first.source.dsn, first.alerts.wal_volume_bytes)
         self._assessor = Assessor(first.capture.heartbeat_s)
         self._servers: tuple[Config, Broker, ViewFacts, ParkedKeys] | None = None
+        self._alerts: AlertWatch | None = None
         self._facts = _Facts({}, {}, {}, {}, {})
         self._facts_due = 0.0
         self._values = values_of(registry_of(first))
@@ -100,7 +104,10 @@ class LagWatch:
             for view in (known.topics if config.verify.every else ())
             if (found := read_verified(_directory(config, view))) is not None
         }
-        return Seen(report, known.parked, known.faults, missing, known.retention_s, verified)
+        alerts = self._alerts.look(lag, _moment(lag), self._values) if self._alerts else ()
+        return Seen(
+            report, known.parked, known.faults, missing, known.retention_s, verified, alerts
+        )
 
     def settled(self) -> Seen:
         """As a single ``look``, and where something is behind another one: how fast it moves. A
@@ -151,11 +158,8 @@ class LagWatch:
         stored = newest_mark(broker, source.name)
         if activity is not None and stored is not None:
             refuse_other_database(source.name, stored.mark, self._source.identity())
-        confirmed = stored.mark.confirmed if stored else None
         lag = lag_of(activity, source.slot_name, stored, now_s)
-        found, unmeasured = view_lags(
-            broker, topics, Moment(lag.wal_lsn, confirmed, now_s), self._values
-        )
+        found, unmeasured = view_lags(broker, topics, _moment(lag), self._values)
         return replace(lag, views=tuple(found)), unmeasured
 
     def _activity(self, slot: str) -> SlotActivity | None:
@@ -178,6 +182,8 @@ class LagWatch:
             own = [v for v in names if v in config.views and not is_kept_by_state(config, v)]
             letters = ParkedKeys(config, broker, own)
             self._servers = config, broker, view_facts(config, broker), letters
+            if not self._names and not self._by_apply:
+                self._alerts = AlertWatch(config, broker)
             self._values = values_of(registry_of(config))
             self._facts_due = 0.0
         return self._servers
@@ -190,6 +196,11 @@ class LagWatch:
             if self._servers is None or not self._lasting:
                 raise
             return self._servers[0]
+
+
+def _moment(lag: Lag) -> Moment:
+    confirmed = None if lag.progress_lsn is None else lag.progress_lsn + 1
+    return Moment(lag.wal_lsn, confirmed, lag.at_s)
 
 
 @contextmanager

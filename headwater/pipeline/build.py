@@ -11,10 +11,12 @@ from cdc.errors import HeadwaterError
 from cdc.lag.report import CaptureReport, ViewReport
 from cdc.lag.states import State
 from cdc.lsn import format_lsn
+from cdc.plural import plural
+from headwater.lag.alert_lags import AlertReport
 from headwater.lag.document import lsn_text
 from headwater.lag.watch import Seen
 from headwater.pipeline import advice
-from headwater.pipeline.picture import Advice, Arrow, Part, Pipeline, ViewLine
+from headwater.pipeline.picture import Advice, AlertLine, Arrow, Part, Pipeline, ViewLine
 
 WORST: Final = (
     State.BLOCKED,
@@ -54,15 +56,17 @@ def picture(
         arrows += _of_view(line, reports.get(line.view))
     alarms = advice.firing(held)
     source = config.source.name
+    alerts = sorted(map(_alert, seen.alerts), key=lambda one: (WORST.index(one.state), one.alert))
     lines.sort(key=lambda one: (WORST.index(one.state), -(one.lag_s or 0.0), one.view))
     of_capture = tuple(advice.of_capture(source, capture))
-    told = [*of_capture, *(one for line in lines for one in line.advice)]
+    of_lines = [one for line in lines for one in line.advice]
+    told = [*of_capture, *of_lines, *(one for line in alerts for one in line.advice)]
     codes = {(one.code, line.view) for line in lines for one in line.advice}
     codes |= {(one.code, "") for one in of_capture}
     more = advice.of_alarms(one for one in alarms if (one.code, one.view) not in codes)
     return Pipeline(
         source=source,
-        state=worst((capture.state, *(one.state for one in lines))),
+        state=worst((capture.state, *(one.state for one in lines), *(one.state for one in alerts))),
         measured_at_s=at_s,
         problem="",
         wal_lsn=format_lsn(lag.wal_lsn) if capture.lag.activity else None,
@@ -73,6 +77,31 @@ def picture(
         views=tuple(lines),
         advice=advice.once([*told, *more]),
         alarms=alarms,
+        row_alerts=tuple(alerts),
+    )
+
+
+def _alert(report: AlertReport) -> AlertLine:
+    told = []
+    if report.blocked_by:
+        told.append(advice.advice("", f"alert {report.alert}: {report.blocked_by}"))
+    elif report.dead_letters:
+        letters = plural(report.dead_letters, "message waits", "messages wait")
+        hint = f"run `headwater dead-letters list alerts.{report.alert}`, then retry or discard"
+        sentence = f"alert {report.alert}: {letters} as dead letters"
+        told.append(advice.advice("", sentence, hint))
+    return AlertLine(
+        alert=report.alert,
+        of=report.of,
+        state=report.state,
+        lag_s=report.lag_s,
+        lag_records=report.behind_records,
+        waiting=report.waiting,
+        dead_letters=report.dead_letters,
+        delivered_at_s=report.delivered_s,
+        blocked_by=report.blocked_by,
+        problem=report.problem,
+        advice=tuple(told),
     )
 
 
@@ -93,6 +122,10 @@ def no_data(
     return Pipeline(
         config.source.name, State.NO_DATA, last_s, problem, None, None, config.source.slot_name,
         None, tuple(arrows), tuple(lines), (first, *advice.once(advice.of_alarms(alarms))), alarms,
+        tuple(
+            AlertLine(name, alert.subject, State.NO_DATA, *(None,) * 5, "", "", ())
+            for name, alert in config.alerts.rows.items()
+        ),
     )  # fmt: skip
 
 

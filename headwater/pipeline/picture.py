@@ -81,6 +81,25 @@ class ViewLine:
 
 
 @dataclass(frozen=True, slots=True)
+class AlertLine:
+    """An alert on rows. ``of`` is its table or view; ``lag_s`` the age of the oldest commit that it
+    has not looked at, or whose message was not delivered; ``waiting`` are messages. ``problem``
+    says why there is ``no data``, if that is known."""
+
+    alert: str
+    of: str
+    state: State
+    lag_s: float | None
+    lag_records: int | None
+    waiting: int | None
+    dead_letters: int | None
+    delivered_at_s: float | None
+    blocked_by: str
+    problem: str
+    advice: tuple[Advice, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class FiringAlarm:
     """``view`` and ``snapshot`` are "" where the alarm is of the source."""
 
@@ -117,3 +136,5 @@ class Pipeline:
     views: tuple[ViewLine, ...]
     advice: tuple[Advice, ...]
     alarms: tuple[FiringAlarm, ...]
+    row_alerts: tuple[AlertLine, ...] = ()
+    """The worst first."""

@@ -11,12 +11,23 @@ from cdc.errors import LogError
 from cdc.kafka.broker.connection import Connection
 
 _DONE = "OK"
+_EMPTY = ("Empty", "Dead")
 
 
 def existing_groups(connection: Connection, groups: Collection[str]) -> list[str]:
     """Those of some groups that there are."""
     listed = connection.call("listing consumer groups", lambda admin: admin.list_groups())
     return sorted({group["group_id"] for group in listed} & set(groups))
+
+
+def active_groups(connection: Connection, groups: Collection[str]) -> list[str]:
+    """Those of some groups that have members."""
+    listed = connection.call("listing consumer groups", lambda admin: admin.list_groups())
+    return sorted(
+        group["group_id"]
+        for group in listed
+        if group["group_id"] in groups and group.get("group_state") not in _EMPTY
+    )
 
 
 def delete_groups(connection: Connection, groups: Sequence[str]) -> None:

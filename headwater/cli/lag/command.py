@@ -35,8 +35,9 @@ def lag(
 ) -> None:
     """Show how far capture and the views are behind: state, seconds, records and bytes of WAL.
 
-    The seconds are the age of the oldest change that the store lacks. If something is behind, a
-    second look one second later tells how fast it moves.
+    The seconds are the age of the oldest change that the store lacks; of alerts on rows, which
+    stand below the views, of the oldest that was not looked at or delivered. If something is
+    behind, a second look one second later tells how fast it moves.
 
     \b
     States:

@@ -19,6 +19,7 @@ from cdc.lag.states import GOOD, State
 from cdc.lsn import format_lsn
 from cdc.plural import plural
 from headwater.cli.common.format import age, size
+from headwater.lag.alert_lags import AlertReport
 from headwater.lag.document import lsn_text
 from headwater.lag.verified import Verified
 from headwater.lag.watch import Seen, told
@@ -52,6 +53,10 @@ def table(seen: Seen, partitions: bool = False) -> Group:
         if partitions:
             for one, state in zip(view.partitions, view.states, strict=True):
                 _add_partition(grid, one, state)
+    if seen.alerts:
+        grid.add_section()
+    for alert in seen.alerts:
+        _add_alert(grid, alert, time.time())
     lines = [Text(line, style="dim") for line in _slot_lines(report.capture)]
     for name, found in seen.verified.items():
         wrong = found.reason or found.differing
@@ -106,6 +111,25 @@ def _add_view(grid: Table, view: ViewReport) -> None:
         state.append(f", {keys} parked: headwater dead-letters list", "red")
     lag = f"{view.lag_s:,.1f}", f"{view.behind_records:,}", size(view.behind_bytes)
     grid.add_row(view.view, *lag, state)
+
+
+def _add_alert(grid: Table, alert: AlertReport, now_s: float) -> None:
+    """Of one on rows."""
+    state = _state(alert.state)
+    if alert.blocked_by:
+        state.append(f": {alert.blocked_by}", "red")
+    elif alert.state == State.NO_DATA:
+        state.append(f": {alert.problem or 'not begun'}")
+    if alert.waiting:
+        state.append(f", {plural(alert.waiting, 'message waits', 'messages wait')}")
+    if alert.dead_letters:
+        letters = plural(alert.dead_letters, "dead letter")
+        state.append(f", {letters}: headwater dead-letters list alerts.{alert.alert}", "red")
+    if alert.delivered_s is not None:
+        state.append(f", delivered {age(max(0.0, now_s - alert.delivered_s))} ago", "dim")
+    seconds = "" if alert.lag_s is None else f"{alert.lag_s:,.1f}"
+    records = "" if alert.behind_records is None else f"{alert.behind_records:,}"
+    grid.add_row(f"alert {alert.alert}", seconds, records, "", state)
 
 
 def _add_partition(grid: Table, one: PartitionLag, state: State) -> None:

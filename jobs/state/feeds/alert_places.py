@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from cdc.errors import HeadwaterError, LogError, RetryableError
 from cdc.source.errors import sqlstate
@@ -27,6 +27,12 @@ _OLDER: Final = ("42P01", "42703")
 """A table or a column lacks: the state database is of an older Headwater."""
 
 
+_HELD: Final = """
+select from pg_catalog.pg_locks l, pg_catalog.hashtextextended(%s, 0) as key
+where l.locktype = 'advisory' and l.granted and l.objsubid = 1
+  and l.database = (select oid from pg_catalog.pg_database where datname = current_database())
+  and l.classid::bigint = (key >> 32) & 4294967295 and l.objid::bigint = key & 4294967295
+"""
 _NEXT: Final = (
     "select epoch from headwater.feed_shows where name = %(view)s and number > ("
     "select max(s.number) from headwater.feed_shows s join headwater.view_alerts a using (epoch) "
@@ -58,11 +64,15 @@ class AlertPart:
     """Each with the row before an update, None where that is not logged."""
 
 
+def _lock_name(source: str, alert: str) -> str:
+    return f"headwater alert {source} {alert}"
+
+
 def hold_alert(conn: Connection, source: str, alert: str) -> bool:
     """Whether ``conn`` is the one that reads for this alert, as long as it lives."""
     query = b"select pg_catalog.pg_try_advisory_lock(pg_catalog.hashtextextended(%s, 0))"
     with translated(f"locking alert {alert}"):
-        row = conn.execute(query, (f"headwater alert {source} {alert}",)).fetchone()
+        row = conn.execute(query, (_lock_name(source, alert),)).fetchone()
     return bool(row and row[0])
 
 
@@ -201,6 +211,47 @@ def read_part(conn: Connection, log: AlertLog, number: int) -> AlertPart:
         raise LogError(f"view {log.view}: the next change is unknown here", _ANEW)
     found = [(LoggedChange(*row[3:10]), row[10]) for row in rows if row[3] is not None]
     return AlertPart(is_shown, found)
+
+
+class AlertStand(NamedTuple):
+    """Where an alert is in the log that it reads: ``number`` and ``generation``, None and 0 before
+    it has begun; how many changes are ``behind`` that, since when the oldest of them is logged, and
+    what was noted with the place, when. ``is_held``: a server reads for it. Moments are in seconds
+    since 1970."""
+
+    number: int | None
+    generation: int
+    behind: int
+    oldest_s: float | None
+    note: str
+    noted_s: float | None
+    is_held: bool
+
+
+def alert_stand(conn: Connection, source: str, alert: str) -> AlertStand:
+    """As anybody may look at it. Raises ``LogError`` where its log has been dropped."""
+    with translated(f"looking for alert {alert}"):
+        held = conn.execute(_HELD.encode(), (_lock_name(source, alert),)).fetchone()
+        query = (
+            "select a.view, p.note, extract(epoch from p.noted_at)::float8 "
+            "from headwater.view_alerts a join headwater.view_alert_places p using (alert, epoch) "
+            "where a.alert = %s"
+        )
+        row = conn.execute(query.encode(), (alert,)).fetchone()
+    is_held = held is not None
+    if row is None:
+        return AlertStand(None, 0, 0, None, "", None, is_held)
+    view, note, noted_s = row
+    log = alert_log(conn, alert, view)
+    query = (
+        "select count(*), extract(epoch from min(at))::float8 "
+        f"from {FEED_LOG_SCHEMA}.v{log.view_id} where seq >= %s"
+    )
+    with translated(f"counting the changes of view {view}"):
+        counted = conn.execute(query.encode(), (log.number,)).fetchone()
+    assert counted is not None, "it counts"
+    behind, oldest_s = counted
+    return AlertStand(log.number, log.generation, behind, oldest_s, note, noted_s, is_held)
 
 
 def count_from(conn: Connection, log: AlertLog, number: int) -> int:

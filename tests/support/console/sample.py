@@ -9,7 +9,15 @@ from typing import Any, Final
 from cdc.lag.states import GOOD, State
 from headwater.console.words import WORST_FIRST
 from headwater.pipeline import pages as p
-from headwater.pipeline.picture import Advice, Arrow, FiringAlarm, Part, Pipeline, ViewLine
+from headwater.pipeline.picture import (
+    Advice,
+    AlertLine,
+    Arrow,
+    FiringAlarm,
+    Part,
+    Pipeline,
+    ViewLine,
+)
 from headwater.pipeline.work import AuditLine, Freshness, History, Job, Series
 
 NOW_S: Final = 1_795_864_990.0
@@ -62,6 +70,16 @@ def view_line(view: str, state: State, number: int = 0) -> ViewLine:
     )
 
 
+def row_alert(of: str, state: State) -> AlertLine:
+    known = state != State.NO_DATA
+    why = "no `headwater serve` sends it: start one, or see its log"
+    return AlertLine(
+        f"{of}_risen", of, state, 3.5 if known else None, 42 if known else None,
+        7 if known else None, 2 if known else None, NOW_S - 60 if known else None,
+        why if state == State.BLOCKED else "", "", (),
+    )  # fmt: skip
+
+
 def alarm(code: str = "HW011", view: str = "open_orders") -> FiringAlarm:
     return FiringAlarm(
         code, "ViewStopped", "critical", NOW_S - 600, view, "", f"shop: view {view} has stopped",
@@ -97,6 +115,7 @@ def pipeline(states: dict[str, State] | None = None, source: str = "shop") -> Pi
         views=tuple(lines),
         advice=tuple(advice(view=one) for one in blocked),
         alarms=tuple(alarm(view=one) for one in blocked),
+        row_alerts=tuple(row_alert(view, state) for view, state in list(named.items())[:3]),
     )
 
 

@@ -96,7 +96,7 @@ def whole() -> Iterable[Sample]:
     yield Sample(serve_catalog.STREAMS_CUT, ("shop", "slow"), 1)
     for metric in vars(serve_catalog).values():
         if isinstance(metric, Metric) and metric.labels == ("source", "alert"):
-            yield Sample(metric, ("shop", "big"), 1)
+            yield Sample(metric, ("shop", "big"), State.IDLE if metric.states else 1)
     for metric in (serve_catalog.STREAMS, serve_catalog.STREAMS_REFUSED, serve_catalog.EVENTS):
         yield Sample(metric, ("shop",), 2)
 

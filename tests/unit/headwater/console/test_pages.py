@@ -70,6 +70,17 @@ def test_every_state_is_told_by_a_word_and_by_a_shape(state: State) -> None:
         assert f'id="m-{state.value.replace(" ", "-")}"' in answer.text
 
 
+def test_alerts_on_rows_are_told_where_somebody_looks_first() -> None:
+    console = Console(Figures(sample.pipeline({"open_orders": State.BLOCKED})))
+    for path in ("/", "/status"):
+        text = Markup(console.get(path).text).text
+        assert "open_orders_risen" in text.replace("\u200b", "")
+        assert "no `headwater serve` sends it" in text
+        assert "1 alert on rows: open_orders_risen blocked." in text
+    without = Console(Figures(replace(sample.well(), row_alerts=())))
+    assert "Alerts on rows" not in without.get("/").text
+
+
 def test_only_what_is_known_to_be_well_is_green() -> None:
     for state in State:
         answer = Console(Figures(sample.pipeline({"open_orders": state}))).get("/console/views")

@@ -14,6 +14,7 @@ from cdc.alarms.judge import Held
 from cdc.errors import LogError
 from cdc.lag.states import GOOD, State
 from cdc.lag.wal_forecast import WalForecast
+from headwater.lag.alert_lags import AlertReport
 from headwater.lag.verified import Verified
 from headwater.pipeline import advice
 from headwater.pipeline.build import WORST, no_data, picture, worst
@@ -187,3 +188,15 @@ def test_as_json_it_has_the_names_of_its_fields() -> None:
     assert found.keys() == {one.name for one in fields(Pipeline)}
     assert found["arrows"][0]["begin"] == "source"
     assert found["views"][0]["state"] == "idle"
+
+
+def test_an_alert_that_is_blocked_says_what_to_do_and_is_the_state_of_the_whole() -> None:
+    blocked = AlertReport("big", "public.orders", State.BLOCKED, "no `headwater serve` sends it")
+    letters = AlertReport("risen", "v", State.IDLE, lag_s=0.0, dead_letters=2)
+    seen = look(partition())._replace(alerts=(letters, blocked))
+    found = picture(config(), seen, 101.0, {})
+    assert [one.alert for one in found.row_alerts] == ["big", "risen"]
+    assert found.state == State.BLOCKED
+    sentences = {one.sentence for one in found.advice}
+    assert "alert big: no `headwater serve` sends it" in sentences
+    assert "alert risen: 2 messages wait as dead letters" in sentences

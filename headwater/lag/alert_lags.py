@@ -1,0 +1,197 @@
+"""How alerts on rows are: late, how many messages wait, and whether somebody sends them at all.
+
+An alert is measured as a view is: what it has not decided, or not delivered, is what is behind. Of
+one over a view that is what the view has not applied, too.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final, NamedTuple
+
+from cdc.config import Config, RowAlert
+from cdc.errors import HeadwaterError
+from cdc.kafka.broker import Broker
+from cdc.lag.measure import Lag, PartitionLag
+from cdc.lag.report import Assessor, Block, ViewReport
+from cdc.lag.states import State
+from cdc.lag.view_lags import Moment, view_lags
+from cdc.plural import plural
+from cdc.registry.schemas import Read
+from cdc.topics import row_alert_group
+from headwater.alerts.counts import Delivered, delivered
+from headwater.alerts.delivery import MOST_LETTERS
+from headwater.lag.alert_letters import LetterCounts
+from jobs.state.feeds.alert_places import AlertStand, alert_stand
+from jobs.state.views.view_status import state_session
+
+_FACTS_S: Final = 5.0
+"""What is beside lag is asked for as often."""
+
+
+@dataclass(frozen=True, slots=True)
+class AlertReport:
+    """One alert. What is not known is None. ``lag_s`` is the age of the oldest commit that it has
+    not decided, or not delivered; ``waiting`` are messages, of ``behind_records``; ``delivered_s``
+    is when the webhook took one last, in seconds since 1970. ``problem`` says why there is ``no
+    data``, if that is known, and ``blocked_by`` what blocks it."""
+
+    alert: str
+    of: str
+    """The table or the view."""
+    state: State
+    blocked_by: str = ""
+    lag_s: float | None = None
+    behind_records: int | None = None
+    waiting: int | None = None
+    dead_letters: int | None = None
+    delivered_s: float | None = None
+    problem: str = ""
+
+
+class _Facts(NamedTuple):
+    """By alert; without those of which nothing is known."""
+
+    sent_by_somebody: Mapping[str, bool]
+    told: Mapping[str, Delivered]
+    letters: Mapping[str, int]
+    stands: Mapping[str, AlertStand]
+    problems: Mapping[str, str]
+
+
+class AlertWatch:
+    """Those of a configuration. Use from one thread."""
+
+    def __init__(self, config: Config, broker: Broker) -> None:
+        self._config, self._broker = config, broker
+        self._alerts = config.alerts.rows
+        self._letters = LetterCounts(config.source.name, broker)
+        self._assessor = Assessor(config.capture.heartbeat_s)
+        self._facts = _Facts({}, {}, {}, {}, {})
+        self._due = 0.0
+
+    def look(self, lag: Lag, moment: Moment, read: Read) -> tuple[AlertReport, ...]:
+        """Beside a measurement of the views. An alert that cannot be measured hides nothing."""
+        if not self._alerts:
+            return ()
+        try:
+            if time.monotonic() >= self._due:
+                self._facts = self._asked()
+                self._due = time.monotonic() + _FACTS_S
+            topics = {
+                name: [self._config.source.topic(*alert.table.split(".", 1))]
+                for name, alert in self._alerts.items()
+                if alert.table
+            }
+            found, errors = view_lags(self._broker, topics, moment, read, self._group)
+        except HeadwaterError as error:
+            return tuple(
+                AlertReport(name, alert.subject, State.NO_DATA, problem=error.message)
+                for name, alert in self._alerts.items()
+            )
+        for name, alert in self._alerts.items():
+            if alert.view:
+                found += self._of_view(name, alert, lag)
+        blocks = {name: block for name in self._alerts if (block := self._block(name))}
+        whole = replace(lag, views=tuple(found))
+        report = self._assessor.report(whole, blocks, self._facts.letters)
+        reports = {one.view: one for one in report.views}
+        problems = {**self._facts.problems, **{name: one.message for name, one in errors.items()}}
+        return tuple(
+            self._report(name, alert, reports.get(name), problems.get(name, ""))
+            for name, alert in self._alerts.items()
+        )
+
+    def _asked(self) -> _Facts:
+        names = list(self._alerts)
+        of_tables = [name for name in names if self._alerts[name].table]
+        active = self._broker.active_groups([self._group(name) for name in of_tables])
+        somebody = {name: self._group(name) in active for name in of_tables}
+        told: dict[str, Delivered] = {}
+        for name in of_tables:
+            topic = self._config.source.topic(*self._alerts[name].table.split(".", 1))
+            commits = self._broker.commits(self._group(name), [topic]).values()
+            told[name] = _together([delivered(one.note) for one in commits])
+        stands, problems = self._stands([name for name in names if name not in of_tables])
+        for name, stand in stands.items():
+            somebody[name], told[name] = stand.is_held, delivered(stand.note)
+        letters = self._letters.now()
+        return _Facts(
+            somebody, told, {name: letters.get(name, 0) for name in names}, stands, problems
+        )
+
+    def _stands(self, names: Sequence[str]) -> tuple[dict[str, AlertStand], dict[str, str]]:
+        """Of alerts over views."""
+        if not names:
+            return {}, {}
+        source = self._config.source.name
+        try:
+            with state_session(self._config) as conn:
+                if conn is None:
+                    return {}, dict.fromkeys(names, "the state database does not run here")
+                return {name: alert_stand(conn, source, name) for name in names}, {}
+        except HeadwaterError as error:
+            return {}, dict.fromkeys(names, error.message)
+
+    def _of_view(self, name: str, alert: RowAlert, lag: Lag) -> list[PartitionLag]:
+        """What the view has not applied, and what it has applied and the alert has not decided."""
+        stand = self._facts.stands.get(name)
+        if stand is None:
+            return []
+        of_view = [replace(one, view=name) for one in lag.views if one.view == alert.view]
+        behind_s = 0.0 if stand.oldest_s is None else max(0.0, lag.at_s - stand.oldest_s)
+        own = PartitionLag(
+            name,
+            f"view {alert.view}",
+            stand.generation,
+            stand.number,
+            (stand.number or 0) + stand.behind,
+            stand.behind,
+            None,
+            behind_s,
+            0,
+            behind_s,
+            stand.noted_s,
+        )
+        return [own, *of_view] if stand.number is not None else [own]
+
+    def _block(self, name: str) -> Block | None:
+        letters = self._facts.letters.get(name, 0)
+        if self._facts.sent_by_somebody.get(name) is False:
+            return Block("not sent", "no `headwater serve` sends it: start one, or see its log")
+        if letters >= MOST_LETTERS:
+            return Block("dead letters", f"{plural(letters, 'dead letter')}: settle some")
+        return None
+
+    def _report(
+        self, name: str, alert: RowAlert, report: ViewReport | None, problem: str
+    ) -> AlertReport:
+        told = self._facts.told.get(name)
+        found = AlertReport(
+            name,
+            alert.subject,
+            State.NO_DATA,
+            waiting=told.waiting if told else None,
+            dead_letters=self._facts.letters.get(name),
+            delivered_s=told.at_ms / 1000 if told and told.at_ms else None,
+            problem=problem,
+        )
+        if report is None or report.state == State.NO_DATA:
+            return found
+        return replace(
+            found,
+            state=report.state,
+            blocked_by=report.blocked_by.text if report.blocked_by else "",
+            lag_s=report.lag_s,
+            behind_records=report.behind_records,
+        )
+
+    def _group(self, name: str) -> str:
+        return row_alert_group(self._config.source.name, name)
+
+
+def _together(told: Sequence[Delivered]) -> Delivered:
+    """Of all partitions."""
+    return Delivered(max((one.at_ms for one in told), default=0), sum(one.waiting for one in told))
