@@ -130,7 +130,7 @@ def _planned(
     if shown.number and shown.number not in found.of:
         number = shown.number
         kit.step(f"what people read, generation {number}, is not known here: it stays as it is")
-    planned = found.planned(wanted, offsets, kit.now_s(), shown.number, topic_ids)
+    planned = found.planned(wanted, offsets, kit.now_s(), shown.number, topic_ids, kit.layout)
     begun = kit.write(planned).building
     assert begun is not None
     return begun

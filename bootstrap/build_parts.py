@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 
 from cdc.config import Config
 from cdc.kafka.broker import Broker
-from jobs.generations.declaration import declared, differing
+from jobs.generations.declaration import declared, differing, layout_of
 from jobs.generations.generation_record import (
     Generation,
     Generations,
@@ -100,6 +100,11 @@ class Kit:
         view = self.config.views[self.name]
         return parse_view(self.name, view.store, view.key, view.sql, view.history)
 
+    @property
+    def layout(self) -> str:
+        """How rows are to lie in the store, as it is declared now."""
+        return layout_of(self.config.views[self.name])
+
     def topics(self, definition: ViewDefinition) -> dict[str, str]:
         """The main topics of the view's tables, by ``schema.table``."""
         return {
@@ -123,4 +128,5 @@ class Kit:
 
     def is_declared(self, one: Generation) -> bool:
         """Whether a generation is what the configuration declares."""
-        return not differing(one.declared, declared(self.definition))
+        same = not differing(one.declared, declared(self.definition))
+        return same and one.layout == self.layout

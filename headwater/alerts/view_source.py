@@ -145,7 +145,7 @@ class ViewReader:
         self._counted_at = time.monotonic() + _COUNTED_EVERY_S
         if alert_log(self._conn, self._alert, self._view).columns != self._log.columns:
             raise RetryableError(f"view {self._view} has other columns now", "none is needed")
-        number = reached.get(self._log.generation, self._at)
+        number = reached.get(self._log.generation, self._done)
         self._behind = count_from(self._conn, self._log, number)
         return self._behind
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from contextlib import suppress
 from typing import Any, NamedTuple
 
 import structlog
 
+from cdc.config import View
 from cdc.errors import ViewError
 from cdc.log_events import LogEvent
 from views.parse.definition import ViewDefinition, parse_view
@@ -39,6 +42,13 @@ def declaration(document: dict[str, Any]) -> Declaration:
     """The inverse of ``Declaration.document``; other fields are passed over."""
     known = {name: document.get(name, "") for name in Declaration._fields}
     return Declaration(**{**known, "key": tuple(known["key"])})
+
+
+def layout_of(view: View) -> str:
+    """A digest of how rows lie in the store: of all settings of a view that ``Declaration`` does
+    not have, and that what is loaded has been made by."""
+    settings = view.model_dump(mode="json", exclude={*Declaration._fields, "change_stream"})
+    return hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()[:16]
 
 
 def differing(held: Declaration, wanted: Declaration) -> str:

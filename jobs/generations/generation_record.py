@@ -62,7 +62,8 @@ class Generation:
     ``topic_ids`` are Kafka's of the topics in ``offsets``.
     ``points`` are the LSNs that rows were read at; ``clean``: each row was published once.
     ``dead_letters`` rows were too large for Kafka, and are missing.
-    ``mark`` is the store's way back to a kept one. Times are in seconds since 1970, 0: never.
+    ``mark`` is the store's way back to a kept one, ``layout`` says how rows were to lie in it when
+    it was planned. Times are in seconds since 1970, 0: never.
     """
 
     number: int
@@ -79,6 +80,7 @@ class Generation:
     created_s: float = 0.0
     live_s: float = 0.0
     retired_s: float = 0.0
+    layout: str = ""
 
     @property
     def building(self) -> bool:
@@ -124,11 +126,14 @@ class Generations:
         now_s: float,
         above: int = 0,
         topic_ids: Mapping[str, str] = MappingProxyType({}),
+        layout: str = "",
     ) -> Generations:
         """A new generation begins; its number is above those known here, and ``above``."""
         assert self.building is None, "one at a time"
         number = max(above, max(self.of, default=0)) + 1
-        begun = Generation(number, "planned", wanted, offsets, dict(topic_ids), created_s=now_s)
+        begun = Generation(
+            number, "planned", wanted, offsets, dict(topic_ids), created_s=now_s, layout=layout
+        )
         return self._with(begun)
 
     def changed(self, number: int, **fields: Any) -> Generations:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from cdc.config import Config, View
 from cdc.errors import ViewError
-from jobs.generations.declaration import Declaration
+from jobs.generations.declaration import Declaration, layout_of
 from jobs.generations.generation_record import (
     Generation,
     Generations,
@@ -65,7 +65,8 @@ class GenerationFiles:
             live = stored.live()
         if not new_history:
             self._refuse_to_forget(found, live)
-        planned = found.planned(wanted, {}, self.clock(), live.number if live else 0)
+        above = live.number if live else 0
+        planned = found.planned(wanted, {}, self.clock(), above, layout=layout_of(view))
         begun = self._write(planned).building
         assert begun is not None, "it was just planned"
         return begun.number

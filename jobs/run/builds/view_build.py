@@ -23,6 +23,7 @@ from cdc.config import View
 from cdc.errors import HeadwaterError, RetryableError
 from cdc.log_events import LogEvent
 from cdc.plural import plural
+from jobs.generations.declaration import layout_of
 from jobs.run.builds.builder import Declared, Generation, begin, load, opened
 from jobs.run.builds.generation_files import GenerationFiles, is_built_from
 from jobs.run.builds.parallel_load import divided
@@ -152,7 +153,7 @@ class ViewBuild:
     def _gone_on_with(self, conn: Connection) -> Generation | None:
         """What an earlier build of this declaration had loaded, made up for what it has missed."""
         found = self.files.read().building
-        if found is None or found.phase != "loaded":
+        if found is None or found.phase != "loaded" or found.layout != layout_of(self.view):
             return None
         for record in view_records(conn, self.name):
             if record.generation == found.number and record.is_loaded:

@@ -115,8 +115,12 @@ def pipeline(states: dict[str, State] | None = None, source: str = "shop") -> Pi
         views=tuple(lines),
         advice=tuple(advice(view=one) for one in blocked),
         alarms=tuple(alarm(view=one) for one in blocked),
-        row_alerts=tuple(row_alert(view, state) for view, state in list(named.items())[:3]),
     )
+
+
+def alerted(found: Pipeline) -> Pipeline:
+    """With alerts on the rows of its worst views."""
+    return replace(found, row_alerts=tuple(row_alert(v.view, v.state) for v in found.views[:3]))
 
 
 def well() -> Pipeline:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -107,3 +108,22 @@ def test_what_apply_is_about_to_make_is_not_built_over(
     thread.join(30)
     assert one.number == 2
     assert view.read().live == Generation(1, "live", wanted)
+
+
+def test_a_build_whose_rows_were_to_lie_otherwise_is_begun_anew(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    first = kit(tmp_path)
+    number = begun(monkeypatch, first).number
+    assert begun(monkeypatch, first).number == number, "it goes on"
+    view = first.config.views["v"].model_copy(update={"key_template": "t:{id}"})
+    other = replace(first, config=first.config.model_copy(update={"views": {"v": view}}))
+    removed: list[int] = []
+
+    def remove(given: Kit, generation: int) -> None:
+        removed.append(generation)
+        given.write(given.read().without(generation))
+
+    monkeypatch.setattr(build, "remove", remove)
+    begun(monkeypatch, other)
+    assert removed == [number]

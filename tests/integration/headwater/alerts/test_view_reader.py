@@ -87,7 +87,7 @@ def test_an_alert_begins_at_the_end_and_is_told_the_row_before_and_after(state: 
         state.written(feed, x=None)
         assert taken(reader) == [("u", 1, 2), ("c", None, 5), ("d", 2, None)]
         state.written(feed, y=6)
-        assert [one.offset for one in reader.read(0)] != []
+        assert len(reader.read(0)) == 1
         assert reader.behind({}) == 1, "read, and not delivered"
     with state.reader() as reader:
         assert taken(reader) == [("u", 5, 6)], "what was not delivered comes again"
@@ -172,7 +172,7 @@ def test_what_is_gone_before_it_was_looked_at_ends_the_alert(state: State, way: 
     said = {"trimmed": "no longer kept", "dropped": "has been dropped"}[way]
     with pytest.raises(LogError, match=said) as error, state.reader() as reader:
         reader.read(0)
-    assert "give the alert another name" in error.value.hint
+    assert "ive the alert another name" in error.value.hint
     with state.reader("another"):
         """It begins."""
 

@@ -71,13 +71,14 @@ def test_every_state_is_told_by_a_word_and_by_a_shape(state: State) -> None:
 
 
 def test_alerts_on_rows_are_told_where_somebody_looks_first() -> None:
-    console = Console(Figures(sample.pipeline({"open_orders": State.BLOCKED})))
+    found = sample.alerted(sample.pipeline({"open_orders": State.BLOCKED}))
+    console = Console(Figures(found))
     for path in ("/", "/status"):
         text = Markup(console.get(path).text).text
         assert "open_orders_risen" in text.replace("\u200b", "")
         assert "no `headwater serve` sends it" in text
         assert "1 alert on rows: open_orders_risen blocked." in text
-    without = Console(Figures(replace(sample.well(), row_alerts=())))
+    without = Console(Figures(sample.well()))
     assert "Alerts on rows" not in without.get("/").text
 
 

@@ -1,14 +1,21 @@
-"""How many views are loaded at once."""
+"""How many views are loaded at once, and what a build goes on with."""
 
 from __future__ import annotations
 
 import threading
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
+from cdc.config import View
 from cdc.errors import RetryableError
+from jobs.generations.declaration import Declaration, layout_of
+from jobs.generations.generation_record import Generations, write_generations
 from jobs.run.builds import view_build
-from jobs.run.builds.view_build import place_to_load
+from jobs.run.builds.view_build import ViewBuild, place_to_load
+from jobs.state.views.view_record import LOADED, ViewRecord
 
 
 def test_a_view_waits_for_a_place_to_load_or_until_it_is_stopped(
@@ -35,3 +42,31 @@ def test_a_view_waits_for_a_place_to_load_or_until_it_is_stopped(
         raise ZeroDivisionError
     with place_to_load(going, "e"):
         pass
+
+
+@pytest.mark.parametrize(
+    ("changed", "goes_on"),
+    [
+        ({}, True),
+        ({"change_stream": True}, True),
+        ({"mapping": {"id": {"type": "keyword"}}}, False),
+        ({"format": "hash"}, False),
+        ({"key_template": "item:{id}"}, False),
+        ({"index_by": ["id"]}, False),
+    ],
+)
+def test_what_was_loaded_is_gone_on_with_where_its_rows_lie_as_they_are_to_lie_now(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, changed: dict[str, Any], goes_on: bool
+) -> None:
+    settings = {"store": "s", "key": ["id"], "sql": "select id from t"}
+    before, now = (View.model_validate({**settings, **more}) for more in ({}, changed))
+    declared = Declaration(before.sql, before.key, before.store, "public.t")
+    begun = Generations("v").planned(declared, {}, 1.0, layout=layout_of(before))
+    write_generations(tmp_path, begun.moved(1, "loaded"))
+    record = ViewRecord(7, "v", 1, before.sql, before.key, "s", LOADED)
+    monkeypatch.setattr(view_build, "view_records", lambda *_: [record])
+    reopened: Any = SimpleNamespace(record=record, feed="a feed")
+    host = SimpleNamespace(reopened=lambda *_: reopened)
+    parts = SimpleNamespace(directory=lambda _: tmp_path)
+    build = ViewBuild(cast(Any, parts), cast(Any, host), "v", now, lambda *_: None)
+    assert build._gone_on_with(cast(Any, None)) is (reopened if goes_on else None)
