@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit
 
+from cdc.alarms.deadline import WatchedHttp, WatchedHttps, within
 from cdc.alarms.signature import signature, webhook_key
 
 _ANSWER_S: Final = 10.0
@@ -25,7 +26,7 @@ class Sender:
 
     def __init__(self, url: str, secret_file: str) -> None:
         self._url, self._secret_file = url, secret_file
-        self._open = urllib.request.build_opener(_NoRedirect).open
+        self._open = urllib.request.build_opener(_NoRedirect, WatchedHttp, WatchedHttps).open
 
     @property
     def host(self) -> str:
@@ -43,8 +44,8 @@ class Sender:
             "webhook-timestamp": str(now_s),
             "webhook-signature": signature(key, message_id, now_s, body),
         }
-        request = urllib.request.Request(self._url, body, headers, method="POST")
-        with self._open(request, timeout=_ANSWER_S):
+        request: Any = urllib.request.Request(self._url, body, headers, method="POST")
+        with within(_ANSWER_S) as request.deadline, self._open(request, timeout=_ANSWER_S):
             pass
 
 

@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, TopicPartition
 
 from cdc.errors import HeadwaterError, LogError, RetryableError
-from cdc.kafka.broker.client import noted
+from cdc.kafka.broker.client import note_of, noted
 from cdc.kafka.login import Login
 from cdc.kafka.partition_reader import ABSENT, AWAY, GONE, FetchedRecord
 from cdc.kafka.range_reader import reading
@@ -71,6 +71,7 @@ class GroupReader:
         self._login = Login(security)
         self._paused = False
         self._ends_at, self._ends = 0.0, dict[int, int]()
+        self._notes: dict[int, str] = {}
         self._generation = 0
         """Another one whenever partitions come or go."""
         self.assigned: frozenset[int] = frozenset()
@@ -154,11 +155,19 @@ class GroupReader:
         except KafkaException as error:
             if error.args[0].code() in _NOT_NOW:
                 return False
+            if error.args[0].code() == KafkaError.OFFSET_METADATA_TOO_LARGE and any(
+                place.note for place in places.values()
+            ):  # a cluster that keeps less with an offset
+                return self.commit({p: Noted(place.offset) for p, place in places.items()})
             raise RetryableError(
                 f"committing offsets of {self._topic}: {error.args[0].str()}",
                 "check that Kafka is running",
             ) from None
         return True
+
+    def note(self, partition: int) -> str:
+        """The word that was kept with the offset from which a partition is read."""
+        return self._notes.get(partition, "")
 
     def behind(self, reached: Mapping[int, int]) -> int:
         """How many records the assigned partitions have from the next offsets ``reached`` on, by
@@ -191,6 +200,7 @@ class GroupReader:
                 raise KafkaException(place.error)
             if place.offset < 0:
                 place.offset = OFFSET_BEGINNING
+        self._notes = {one.partition: note_of(one.metadata or "") for one in committed}
         client.assign(committed)
         self._generation += 1
         self.assigned = frozenset(place.partition for place in committed)

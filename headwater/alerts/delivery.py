@@ -24,7 +24,8 @@ from cdc.errors import RetryableError
 from cdc.kafka.group_reader import Noted
 from cdc.kafka.partition_reader import FetchedRecord
 from cdc.log_events import LogEvent
-from headwater.alerts.counts import Counts, Delivered
+from headwater.alerts.counts import Counts
+from headwater.alerts.kept import kept
 from headwater.alerts.letters import Letter
 from headwater.alerts.queue import Delivery, Queue
 from headwater.alerts.rule import Message
@@ -52,6 +53,7 @@ class Reader(Protocol):
     def read(self, timeout_s: float) -> list[FetchedRecord]: ...
     def pause(self, is_paused: bool) -> None: ...
     def commit(self, places: Mapping[int, Noted]) -> bool: ...
+    def note(self, partition: int) -> str: ...
     def behind(self, reached: Mapping[int, int]) -> int: ...
     def close(self) -> None: ...
 
@@ -136,14 +138,12 @@ class Delivering:
         assert self.reader is not None, "in reading()"
         self._commit_at = time.monotonic() + _COMMIT_S
         reached = self._queue.commits()
-        places = {p: Noted(at, self._note(p)) for p, at in reached.items()}
+        at_ms = self._counts.sent_ms
+        places = {p: Noted(at, self._queue.kept(p, at_ms).note) for p, at in reached.items()}
         moved = {p: one for p, one in places.items() if self._committed.get(p) != one}
         if moved and self.reader.commit(moved):
             self._committed |= moved
         self._counts.lag = self.reader.behind(reached)
-
-    def _note(self, partition: int) -> str:
-        return Delivered(self._counts.sent_ms, self._queue.waiting(partition)).note
 
     def revoked(self, partitions: Collection[int], is_lost: bool) -> None:
         """Somebody else goes on with these. What is under way has ended by then, so that order by
@@ -168,8 +168,11 @@ class Delivering:
             self._hear(_ANSWERS_S)
 
     def _take(self, record: FetchedRecord) -> None:
-        message = None
-        if record.value is not None:
+        assert self.reader is not None, "in reading()"
+        message, partition = None, record.partition
+        if not self._queue.knows(partition):
+            self._queue.resume(partition, kept(self.reader.note(partition)))
+        if record.value is not None and not self._queue.is_done(partition, record.offset):
             place = f"{record.topic}-{record.partition}-{record.offset}"
             message = self._settings.message(place, record.key, record.value)
         self._queue.passed(record.partition, record.offset)

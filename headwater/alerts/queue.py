@@ -15,6 +15,8 @@ from dataclasses import dataclass
 from itertools import count
 from typing import Final
 
+from headwater.alerts.kept import Kept
+
 MOST: Final = 1_000
 MOST_BYTES: Final = 16 << 20
 _Lane = tuple[int, bytes | None]
@@ -56,6 +58,8 @@ class Queue:
         self._most, self._most_bytes = most, most_bytes
         self._bytes = 0
         self._next: dict[int, int] = {}
+        self._done: dict[int, Kept] = {}
+        """What was done of each partition before it came."""
         self._waiting: dict[int, dict[int, Delivery]] = {}
         """By partition and offset, in the order of offsets."""
         self._lanes: dict[_Lane, deque[Delivery]] = {}
@@ -118,14 +122,33 @@ class Queue:
             for partition, at in self._next.items()
         }
 
-    def waiting(self, partition: int) -> int:
-        """How many messages of a partition are not done."""
-        return len(self._waiting.get(partition, ()))
+    def resume(self, partition: int, done: Kept) -> None:
+        """A partition comes, of which so much is done."""
+        self._next.setdefault(partition, 0)
+        self._done[partition] = done
+
+    def knows(self, partition: int) -> bool:
+        return partition in self._next
+
+    def is_done(self, partition: int, offset: int) -> bool:
+        """Whether it was done before the partition came."""
+        return partition in self._done and self._done[partition].is_done(offset)
+
+    def kept(self, partition: int, at_ms: int) -> Kept:
+        """To be kept with what ``commits`` says of a partition."""
+        left = list(self._waiting.get(partition, ()))
+        before = self._done.get(partition, Kept())
+        at = self._next[partition]
+        if at < before.reached:  # not read yet; what it knew of that still holds
+            more = [offset for offset in sorted(before.left) if offset >= at]
+            return Kept(at_ms, len(left), before.reached, [*left, *more])
+        return Kept(at_ms, len(left), at, left)
 
     def drop(self, partitions: Collection[int]) -> None:
         """Forget those: somebody else goes on with them."""
         for partition in partitions:
             self._next.pop(partition, None)
+            self._done.pop(partition, None)
             for delivery in self._waiting.pop(partition, {}).values():
                 self._bytes -= len(delivery.body)
                 self._lanes.pop(delivery.lane, None)

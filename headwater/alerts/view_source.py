@@ -137,6 +137,11 @@ class ViewReader:
             self._done = place.offset
         return True
 
+    def note(self, partition: int) -> str:
+        """What was noted with the place in a generation, when that was entered."""
+        own = self._log
+        return own.note if own is not None and own.generation == partition else ""
+
     def behind(self, reached: Mapping[int, int]) -> int:
         """How many changes are not done. Raises ``RetryableError`` where the view has other columns
         by now, which whoever reads has to know of."""

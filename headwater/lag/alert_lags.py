@@ -21,8 +21,8 @@ from cdc.lag.view_lags import Moment, view_lags
 from cdc.plural import plural
 from cdc.registry.schemas import Read
 from cdc.topics import row_alert_group
-from headwater.alerts.counts import Delivered, delivered
 from headwater.alerts.delivery import MOST_LETTERS
+from headwater.alerts.kept import Kept, kept
 from headwater.lag.alert_letters import LetterCounts
 from jobs.state.feeds.alert_places import AlertStand, alert_stand
 from jobs.state.views.view_status import state_session
@@ -55,7 +55,7 @@ class _Facts(NamedTuple):
     """By alert; without those of which nothing is known."""
 
     sent_by_somebody: Mapping[str, bool]
-    told: Mapping[str, Delivered]
+    told: Mapping[str, Kept]
     letters: Mapping[str, int]
     stands: Mapping[str, AlertStand]
     problems: Mapping[str, str]
@@ -109,14 +109,14 @@ class AlertWatch:
         of_tables = [name for name in names if self._alerts[name].table]
         active = self._broker.active_groups([self._group(name) for name in of_tables])
         somebody = {name: self._group(name) in active for name in of_tables}
-        told: dict[str, Delivered] = {}
+        told: dict[str, Kept] = {}
         for name in of_tables:
             topic = self._config.source.topic(*self._alerts[name].table.split(".", 1))
             commits = self._broker.commits(self._group(name), [topic]).values()
-            told[name] = _together([delivered(one.note) for one in commits])
+            told[name] = _together([kept(one.note) for one in commits])
         stands, problems = self._stands([name for name in names if name not in of_tables])
         for name, stand in stands.items():
-            somebody[name], told[name] = stand.is_held, delivered(stand.note)
+            somebody[name], told[name] = stand.is_held, kept(stand.note)
         letters = self._letters.now()
         return _Facts(
             somebody, told, {name: letters.get(name, 0) for name in names}, stands, problems
@@ -192,6 +192,6 @@ class AlertWatch:
         return row_alert_group(self._config.source.name, name)
 
 
-def _together(told: Sequence[Delivered]) -> Delivered:
+def _together(told: Sequence[Kept]) -> Kept:
     """Of all partitions."""
-    return Delivered(max((one.at_ms for one in told), default=0), sum(one.waiting for one in told))
+    return Kept(max((one.at_ms for one in told), default=0), sum(one.waiting for one in told))

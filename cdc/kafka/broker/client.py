@@ -179,7 +179,7 @@ class Broker:
     def commits(self, group: str, topics: Sequence[str]) -> dict[tuple[str, int], Commit]:
         """The same by topic and partition, with the time and the note of each commit."""
         return {
-            of: Commit(at.offset, _committed_at(at.metadata or ""), _note(at.metadata or ""))
+            of: Commit(at.offset, _committed_at(at.metadata or ""), note_of(at.metadata or ""))
             for of, at in self._committed(group, topics)
         }
 
@@ -271,7 +271,8 @@ def _committed_at(metadata: str) -> float | None:
     return int(last) / 1000 if _AT in metadata and last.isdecimal() else None
 
 
-def _note(metadata: str) -> str:
+def note_of(metadata: str) -> str:
+    """The word that ``noted`` has kept."""
     first = metadata.partition(" ")[0]
     return "" if first.startswith(_AT) else first
 

@@ -43,7 +43,8 @@ _NEXT: Final = (
 @dataclass(frozen=True, slots=True)
 class AlertLog:
     """The log of one generation. ``columns`` as ``feed_tables`` writes them; ``old_rows`` says
-    whether changes are logged with the row before; ``number`` is of the next change to decide."""
+    whether changes are logged with the row before; ``number`` is of the next change to decide, and
+    ``note`` was noted with it."""
 
     view_id: int
     view: str
@@ -53,6 +54,7 @@ class AlertLog:
     epoch: str
     old_rows: bool
     number: int
+    note: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +138,8 @@ def begin_alert(conn: Connection, alert: str, view: str) -> bool:
 def alert_log(conn: Connection, alert: str, view: str) -> AlertLog:
     """What an alert that has begun reads now. Raises ``LogError`` where that is gone."""
     query = (
-        "select f.view_id, f.name, v.generation, v.key, f.columns, f.epoch, f.old_rows, p.number "
+        "select f.view_id, f.name, v.generation, v.key, f.columns, f.epoch, f.old_rows, p.number, "
+        "p.note "
         "from headwater.view_alerts a join headwater.view_alert_places p using (alert, epoch) "
         "join headwater.feeds f using (epoch) join headwater.views v on v.id = f.view_id "
         "where a.alert = %s"
@@ -148,8 +151,10 @@ def alert_log(conn: Connection, alert: str, view: str) -> AlertLog:
             f"view {view}: the generation whose changes alert {alert} was reading has been dropped",
             _ANEW,
         )
-    view_id, name, generation, key, columns, epoch, old_rows, number = row
-    return AlertLog(view_id, name, generation, tuple(key), tuple(columns), epoch, old_rows, number)
+    view_id, name, generation, key, columns, epoch, old_rows, number, note = row
+    return AlertLog(
+        view_id, name, generation, tuple(key), tuple(columns), epoch, old_rows, number, note
+    )
 
 
 def go_over(conn: Connection, alert: str, view: str) -> bool:

@@ -17,8 +17,9 @@ from cdc.errors import RetryableError
 from cdc.kafka.group_reader import Noted
 from cdc.kafka.partition_reader import FetchedRecord
 from headwater.alerts import delivery as module
-from headwater.alerts.counts import Counts, delivered
+from headwater.alerts.counts import Counts
 from headwater.alerts.delivery import Delivering, Settings
+from headwater.alerts.kept import kept
 from headwater.alerts.letters import Letter, letter_record, opened
 from headwater.alerts.rule import Message
 from tests.support.waiting import wait_until
@@ -51,6 +52,9 @@ class Topic:
         self.committed |= {partition: place.offset for partition, place in places.items()}
         self.notes |= {partition: place.note for partition, place in places.items()}
         return True
+
+    def note(self, partition: int) -> str:
+        return self.notes.get(partition, "")
 
     def behind(self, reached: Mapping[int, int]) -> int:
         return self.end - reached.get(0, self.end)
@@ -358,11 +362,33 @@ def test_with_the_place_it_is_told_how_many_wait_and_when_one_was_taken(alert: A
     alert.receiver.answers = lambda id_: refused(500) if id_ == "msg_a_0" else None
     with alert.delivering.reading(alert.topic):
         alert.until(lambda: alert.receiver.taken == ["msg_b_1"], "the other one")
-        alert.until(lambda: delivered(alert.topic.notes.get(0, "")).at_ms > 0, "the note")
-        told = delivered(alert.topic.notes[0])
+        alert.until(lambda: kept(alert.topic.notes.get(0, "")).at_ms > 0, "the note")
+        told = kept(alert.topic.notes[0])
         assert (alert.topic.committed, told.waiting) == ({0: 0}, 1)
         assert told.at_ms == alert.counts.sent_ms
         alert.receiver.answers = lambda _: None
         alert.until_all(2)
-    assert delivered(alert.topic.notes[0]).waiting == 0
-    assert delivered("") == delivered("x:1") == (0, 0)
+    assert kept(alert.topic.notes[0]).waiting == 0
+
+
+def test_after_a_crash_what_was_delivered_behind_a_refused_one_is_not_sent_again(
+    alert: Alert,
+) -> None:
+    alert.topic.write(*"abacab")
+    records = list(alert.topic.waiting)
+    alert.receiver.answers = lambda id_: refused(500) if id_ == "msg_a_0" else None
+    with alert.delivering.reading(alert.topic):
+        alert.until(lambda: len(alert.receiver.taken) == 3, "b and c")
+        alert.until(lambda: kept(alert.topic.notes.get(0, "")).reached == 6, "the note")
+        left = dict(alert.topic.committed), dict(alert.topic.notes)
+        alert.receiver.answers = lambda _: None
+    next_server = Alert()
+    next_server.topic.committed, next_server.topic.notes = left
+    next_server.topic.waiting.extend(records[left[0][0] :])
+    next_server.topic.end = len(records)
+    next_server.topic.write("b")
+    with next_server.delivering.reading(next_server.topic):
+        next_server.until_all(4)
+    assert sorted(next_server.receiver.taken) == ["msg_a_0", "msg_a_2", "msg_a_4", "msg_b_6"]
+    assert order(next_server.receiver.taken, "a") == [0, 2, 4]
+    assert next_server.topic.committed == {0: 7}

@@ -31,7 +31,7 @@ from tests.unit.cdc.lag.test_report import lag, partition
 LETTERS = "shop.__alert_dead_letters"
 TOPIC = "shop.public.orders"
 MOMENT = Moment(1_000, 1_000, 100.0)
-STAND = AlertStand(7, 2, 3, 88.0, "95000:2", 99.0, True)
+STAND = AlertStand(7, 2, 3, 88.0, "95000:2:9:", 99.0, True)
 
 
 def config() -> Config:
@@ -56,7 +56,7 @@ class Kafka4:
 
     def __init__(self) -> None:
         self.letters: list[tuple[bytes, bytes | None]] = []
-        self.has_members, self.note = True, "96000:1"
+        self.has_members, self.note = True, "96000:1:5:"
         self.reads: list[int] = []
 
     def active_groups(self, groups: list[str]) -> list[str]:
@@ -65,7 +65,7 @@ class Kafka4:
 
     def commits(self, _: str, topics: list[str]) -> dict[tuple[str, int], Commit]:
         assert topics == [TOPIC]
-        notes = (self.note, "90000:4")
+        notes = (self.note, "90000:4:5:")
         return {(TOPIC, p): Commit(5, 99.0, note) for p, note in enumerate(notes)}
 
     def partitions(self, topics: list[str]) -> dict[str, int]:
