@@ -161,10 +161,6 @@ class Config(Section):
                     raise ValueError(
                         f"views.{name}.{setting}: its store is {kind}, and only {wanted} has that"
                     )
-        return self
-
-    @model_validator(mode="after")
-    def _alerts_are_of_change_streams(self) -> Config:
         refuse_unserved(self.alerts, self.views, self.apply.keep_generations)
         return self
 

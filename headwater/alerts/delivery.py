@@ -55,7 +55,6 @@ class Reader(Protocol):
     def commit(self, places: Mapping[int, Noted]) -> bool: ...
     def note(self, partition: int) -> str: ...
     def behind(self, reached: Mapping[int, int]) -> int: ...
-    def close(self) -> None: ...
 
 
 class Letters(Protocol):
@@ -107,7 +106,7 @@ class Delivering:
 
     @contextmanager
     def reading(self, reader: Reader) -> Iterator[None]:
-        """Close it at the end, when all that is under way has ended, or took too long."""
+        """It may be closed behind that: all that is under way has ended, or took too long."""
         self.reader = reader
         try:
             yield
@@ -118,7 +117,6 @@ class Delivering:
             raise
         finally:
             self._pool.shutdown(wait=False, cancel_futures=True)
-            reader.close()
 
     def turn(self) -> None:
         """Read what there is, send what may be sent, take the answers, commit. Waits a moment where

@@ -155,7 +155,8 @@ class _Alert:
         )  # fmt: skip
         with closing(LetterBox(self._config)) as letters:
             delivering = Delivering(settings, letters, self.counts)
-            with delivering.reading(self._source.reader(topic, delivering.revoked)):
+            reader = self._source.reader(topic, delivering.revoked)
+            with closing(reader), delivering.reading(reader):
                 self.is_running, self._joined_s = True, time.monotonic()
                 while not self.ending.is_set():
                     delivering.turn()

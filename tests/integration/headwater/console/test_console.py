@@ -17,6 +17,7 @@ from headwater.api.access.users import write_account
 from tests.support.commands import view_shop
 from tests.support.commands.view_shop import Shop
 from tests.support.console.browser import NARROW, WIDE, Visitor, browser
+from tests.support.serve.receiver import secret_file
 from tests.support.serve.served import Served
 from tests.support.servers.forked_command import Child
 from tests.support.servers.lent_jvm import Lender
@@ -49,6 +50,15 @@ class Open:
         return made
 
 
+def alerts(shop: Shop) -> str:
+    """On rows of a table and of a view, whose conditions nothing meets."""
+    of = {"of_table": 'table = "public.item"', "of_view": f'view = "{shop.name("items")}"'}
+    return f'[alerts]\nsecret_file = "{secret_file(shop.deployment.home)}"\n' + "".join(
+        f'[alerts.rows.{name}]\n{which}\nwhen = "after.id = -1"\nwebhook = "http://127.0.0.1:9"\n'
+        for name, which in of.items()
+    )
+
+
 @pytest.fixture(scope="module")
 def console(
     postgres: str,
@@ -61,6 +71,9 @@ def console(
     home = tmp_path_factory.mktemp("console")
     views = {"items": view_shop.ITEMS, "kinds": view_shop.KINDS}
     with view_shop.opened(home, postgres, kafka, redis_server, lender, views) as shop:
+        shop.of_view["items"] = "change_stream = true"
+        shop.beside = alerts(shop)
+        shop.write()
         users = home / "users.toml"
         hashed = hashed_password(PASSWORD)
         write_account(users, "users", "alice", hashed, Role.OPERATOR, ("*",))
@@ -80,6 +93,9 @@ def test_each_page_is_accessible_fits_the_screen_and_runs_nothing_that_the_polic
         place = f"/console/views/{console.view}" if path == "VIEW" else path
         visitor.page.goto(place)
         expect(visitor.page.locator("h1")).to_be_visible()
+        if path in ("/", "/status"):
+            for alert in ("of_table", "of_view"):
+                expect(visitor.page.locator(f"#a-{alert}")).to_contain_text("idle")
         assert visitor.faults() == [], place
         assert visitor.overflow() == 0, place
         name = path.strip("/").replace("/", "-").partition("?")[0] or "overview"

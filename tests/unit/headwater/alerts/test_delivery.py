@@ -59,9 +59,6 @@ class Topic:
     def behind(self, reached: Mapping[int, int]) -> int:
         return self.end - reached.get(0, self.end)
 
-    def close(self) -> None:
-        """Nothing to let go of."""
-
 
 class Box:
     """Letters in memory; ``is_away`` is Kafka."""
