@@ -10,6 +10,16 @@ _KEPT_BYTES: Final = 8 << 20
 """More than any one block of 2,000 frames or rows."""
 
 
+_TRIM: Final = getattr(ctypes.CDLL(None), "malloc_trim", None)
+
+
+def give_back_memory() -> None:
+    """Hand pages that are free by now back to the system, also those between others that are not:
+    what a stall or a backlog took would stay for good. Takes milliseconds."""
+    if _TRIM is not None:
+        _TRIM(0)
+
+
 def keep_freed_memory() -> None:
     """Let the allocator keep what a batch gave back, for the next one.
 

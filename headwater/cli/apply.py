@@ -56,6 +56,7 @@ def apply(
       headwater apply flight_search --available-now
       headwater apply --master spark://host:7077
     """
+    _keep_little()
     from cdc.debezium.progress import tracked
     from cdc.logs import configure
     from cdc.metrics.probes import Probes
@@ -93,6 +94,12 @@ def apply(
     if not json_lines and len(failed) < len(names):
         err().print(_ENDED, style="dim", soft_wrap=True)
     _fail(failed)
+
+
+def _keep_little() -> None:
+    from jobs.spark.garbage_collector import keep_little
+
+    keep_little()
 
 
 def _readable(config: Config, views: Sequence[str]) -> list[str]:

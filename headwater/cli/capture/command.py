@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from cdc.config import Config
 
 _REPORT_S = 10.0
+_GIVE_BACK_EVERY = 60
+"""Reports: ten minutes."""
 _STOP_S = 4.0
 """A stop that takes longer waits for a server that answers nothing."""
 
@@ -143,11 +145,15 @@ def _report(run: Capture, done: threading.Event) -> None:
     """Every few seconds one line of where capture stands, while something happens."""
     import structlog
 
+    from cdc.capture.memory_allocator import give_back_memory
     from cdc.lsn import format_lsn
 
     log = structlog.get_logger("capture")
-    before = 0
+    before = turns = 0
     while not done.wait(_REPORT_S):
+        turns += 1
+        if turns % _GIVE_BACK_EVERY == 0:
+            give_back_memory()
         now = run.counters
         if now.records != before:
             log.info(
