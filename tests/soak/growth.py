@@ -32,7 +32,11 @@ class Bound(NamedTuple):
 
 BOUNDS: Final[Mapping[str, Bound]] = {
     "capture_mb": Bound("memory of capture", "MB", share=0.03),
-    "apply_mb": Bound("memory of apply, Spark and the state database", "MB", share=0.03),
+    "apply_mb": Bound("memory of apply without the state database's buffers", "MB", share=0.03),
+    "apply_python_mb": Bound("of it Python", "MB", share=0.03, plus=16),
+    "apply_java_mb": Bound("of it Java", "MB", share=0.03, plus=16),
+    "apply_postgres_mb": Bound("of it the state database", "MB", share=0.03, plus=8),
+    "apply_shared_mb": Bound("buffers of the state database", "MB", most=100),
     "capture_handles": Bound("open handles of capture", "", plus=4),
     "apply_handles": Bound("open handles of apply", "", plus=32),
     "capture_threads": Bound("threads of capture", "", plus=2),

@@ -47,6 +47,9 @@ _QUIET_LAG_S: Final = 10.0
 _REACH_S: Final = 600.0
 _WAIT_S: Final = 5.0
 _POLL_S: Final = 0.5
+_SEARCH: Final = '"translog.flush_threshold_size" = "32mb"'
+"""By default OpenSearch keeps up to 512 MB of what it was sent to apply it anew after a kill: all
+that came since the last one, some minutes of work on a busy machine."""
 _NEVER: Final = (
     "view_stopped",
     "view_not_built",
@@ -120,6 +123,7 @@ def _deploy(setting: Setting) -> _Deployed:
         f'[apply]\nstate = "{state}"',
         *store_lines(*places),
         *view_lines(VIEWS),
+        *(f"[views.{view.name}.settings]\n{_SEARCH}" for view in VIEWS if view.store == "search"),
     )
     deployment = Deployment(
         folder,

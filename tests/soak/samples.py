@@ -114,15 +114,26 @@ def _tree(pid: int) -> list[int]:
 
 
 def _usage(pids: list[int]) -> Iterator[tuple[str, Iterable[float]]]:
-    """Memory also by program: ``java_mb`` and so on, to see which of them grows."""
+    """Memory also by program, ``java_mb`` and so on; what they share, the buffers of the state
+    database, apart from all of it."""
     processes = [psutil.Process(pid) for pid in pids]
-    resident = [(one.name(), process_usage.pss_mb([one.pid])) for one in processes]
-    yield "mb", [of_one for _, of_one in resident]
-    for program in {name for name, _ in resident}:
-        yield f"{program}_mb", [of_one for name, of_one in resident if name == program]
+    parts = [
+        (program(one.name()), process_usage.pss_mb([one.pid]), process_usage.shared_mb([one.pid]))
+        for one in processes
+    ]
+    yield "mb", [resident - shared for _, resident, shared in parts]
+    yield "shared_mb", [shared for *_, shared in parts]
+    for name in {name for name, *_ in parts}:
+        own = [resident - shared for of, resident, shared in parts if of == name]
+        yield f"{name}_mb", own
     yield "handles", [one.num_fds() for one in processes]
     yield "threads", [one.num_threads() for one in processes]
     yield "processes", [len(processes)]
+
+
+def program(name: str) -> str:
+    """``python`` for ``python3.11``."""
+    return name.rstrip(".0123456789")
 
 
 def _on_disk(of: Measured) -> Iterator[tuple[str, float]]:

@@ -15,12 +15,14 @@ import psycopg
 import redis
 
 from stack import servers
+from stack.jvm import FAST_START, JVM_OPTIONS
 from tests.support.servers.proxy import Proxy, proxied
 
 SERVED: Final = ("opensearch", "redis", "postgres")
 """Stores that are servers, so that they can be killed, cut and stalled."""
 _SETTINGS: Final[Mapping[str, Mapping[str, str]]] = {
-    "opensearch": {},
+    # After a kill it applies its log to indexes anew, while apply sends more.
+    "opensearch": {JVM_OPTIONS: f"{FAST_START} -Xmx1g"},
     # What it has acknowledged is in its file: by default it may be so up to two seconds later.
     "redis": {"appendfsync": "always"},
     # Processes are killed, never the machine: what was handed to the system is durable.
