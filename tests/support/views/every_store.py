@@ -121,12 +121,13 @@ class EveryStore:
         self.orders.write((json.dumps({"id": id_}, separators=(",", ":")).encode(), b"odd"))
         self.parked.add(id_)
 
-    def drop(self, id_: int) -> None:
-        """Its row is deleted; it is parked no more."""
-        self.lsn += 1
-        self.of.pop(id_, None)
-        self.parked.discard(id_)
-        self.orders.write(*delete(self.lsn, 1, {"id": id_}, ORDERS.schema_id()))
+    def drop(self, *ids: int) -> None:
+        """Their rows are deleted; they are parked no more."""
+        for id_ in ids:
+            self.lsn += 1
+            self.of.pop(id_, None)
+            self.parked.discard(id_)
+            self.orders.write(*delete(self.lsn, 1, {"id": id_}, ORDERS.schema_id()))
 
     def late(self, id_: int, note: str) -> None:
         """The row of an order of customer 1, which a snapshot had read before it was deleted."""

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from itertools import islice, zip_longest
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -14,6 +14,7 @@ from jobs.batch.thresholds import FEW_ROWS
 from stack.process import kill
 from tests.support.commands.killed_drivers import STEPS, Driver, traced
 from tests.support.servers.lent_jvm import Lender
+from tests.support.servers.postgres import fresh_database
 from tests.support.servers.proxy import Proxy, proxied
 from tests.support.servers.python_workers import python_workers
 from tests.support.views.every_store import EveryStore, Urls
@@ -53,27 +54,33 @@ ROWS = FEW_ROWS + 100
 FIRST = range(10_000, 10_000 + ROWS)
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def proxy(redis_server: str) -> Iterator[tuple[str, Proxy]]:
     with proxied(redis_server) as found:
         yield found
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def setting(
     lender: Lender,
+    postgres: str,
     kafka: str,
     redis_server: str,
     proxy: tuple[str, Proxy],
     opensearch: str,
-    store_database: str,
-    source_name: str,
-    tmp_path: Path,
+    tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[EveryStore]:
-    urls = Urls(redis_server, proxy[0], str(tmp_path / "lake"), store_database, opensearch)
-    made = EveryStore(lender, kafka, source_name, tmp_path, urls)
-    yield made
-    made.broker.close()
+    """All views are built. Each test finds what the one before has left, the orders 1, 2 and 3 and
+    maybe others, and leaves nothing that is parked."""
+    home = tmp_path_factory.mktemp("killed")
+    with fresh_database(postgres) as store:
+        urls = Urls(redis_server, proxy[0], str(home / "lake"), store, opensearch)
+        made = EveryStore(lender, kafka, f"t{os.urandom(5).hex()}", home, urls)
+        made.customer(1, "Ada")
+        made.order(1, "first", 1, 2, 3)
+        made.calm()
+        yield made
+        made.broker.close()
 
 
 def rounds(
@@ -95,9 +102,6 @@ def test_killed_between_any_two_steps_every_store_is_right_and_no_letter_is_doub
 
     The next driver repeats the batch, and before it begins another one all stores are looked at.
     """
-    setting.customer(1, "Ada")
-    setting.order(1, "first", 1, 2, 3)
-    setting.calm()
 
     def some(number: int) -> None:
         setting.customer(1, f"Ada {number}")
@@ -114,6 +118,7 @@ def test_killed_between_any_two_steps_every_store_is_right_and_no_letter_is_doub
     for change, of in ((some, rounds(SMALL)), (truncated, rounds(TRUNCATED, at_most))):
         for number, each in enumerate(of, 100):
             killed(setting, each, partial(change, number))
+    setting.drop(*setting.parked)
     setting.calm()
     assert _passed(setting) >= STEPS.keys() - {"merge by spark"}
 
@@ -139,9 +144,6 @@ def test_killed_as_executors_write_and_workers_killed_every_store_is_right(
     """The same of a batch that is too large for the driver: it is killed at a step. Then, of the
     next one, Spark's Python processes are killed when Redis has some of their rows, and the views
     go on; then the driver is."""
-    setting.customer(1, "Ada")
-    setting.order(1, "first", 1, 2, 3)
-    setting.calm()
     setting.order(1, "many", *FIRST)
     for points in rounds(LARGE, at_most):
         driver = setting.started()
@@ -186,8 +188,6 @@ def test_a_row_read_before_its_delete_stays_away_where_no_store_remembers_that(
     setting: EveryStore,
 ) -> None:
     """As `headwater table add` brings it, behind an outage. A row that stands stays as it is."""
-    setting.customer(1, "Ada")
-    setting.order(1, "first", 1, 2, 3)
     setting.drop(2)
     setting.order(1, "later", 3)
     setting.calm()
