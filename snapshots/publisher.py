@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
+from cdc.columnar.flat_snapshot import FlatSnapshotEncoder
 from cdc.columnar.formats.snapshot import RowsEncoder, snapshot_encoder
 from cdc.columnar.snapshot_partitions import SnapshotPartitions
 from cdc.events.change_encoder import change_encoder, content_headers
@@ -79,10 +80,14 @@ class _TopicPublisher:
             return
         assert self._encoder is not None, "start comes first"
         self._release("last_in_data_collection" if self._changed_table() else "")
-        if self._next_marker != "true" and len(values) > 1:
-            values[0] = self._encoder.marked(values[0], self._next_marker)
-            self._next_marker = "true"
         at = self._placed(keys)
+        if self._next_marker != "true" and len(values) > 1:
+            marker, self._next_marker = self._next_marker, "true"
+            first, headers = self._encoder.marked(values[0], marker), self._marked(marker)
+            where = at if isinstance(at, int) else at[0]
+            self._send(self._topic, keys[:1], [first], self._timestamp_ms, where, headers)
+            keys, values = keys[1:], values[1:]
+            at = at if isinstance(at, int) else at[1:]
         self._held = _Held(
             self._topic,
             self._encoder,
@@ -95,7 +100,8 @@ class _TopicPublisher:
         )
         self._next_marker = "true"
         at = at if isinstance(at, int) else at[:-1]
-        self._send(self._topic, keys[:-1], values, self._timestamp_ms, at, self._headers)
+        headers = self._marked("true")
+        self._send(self._topic, keys[:-1], values, self._timestamp_ms, at, headers)
 
     def publish_unmarked(self, block: Block) -> None:
         """Hand all rows to the producer, none of them marked as first or last: the order in which
@@ -103,7 +109,8 @@ class _TopicPublisher:
         keys, values = self._events(block)
         if values:
             at = self._placed(keys)
-            self._send(self._topic, keys, values, self._timestamp_ms, at, self._headers)
+            headers = self._marked("true")
+            self._send(self._topic, keys, values, self._timestamp_ms, at, headers)
 
     def release(self) -> None:
         """Hand over the row that was held back: it is the last one of all."""
@@ -120,7 +127,12 @@ class _TopicPublisher:
         if self._letters is None:
             return keys, values
         at = Position(self._lsn, 0)
-        return self._letters.sift(self._topic, keys, values, at, self._headers or ())
+        return self._letters.sift(self._topic, keys, values, at, self._marked("true") or ())
+
+    def _marked(self, marker: str) -> list[Header] | None:
+        """The headers of a row that is marked so."""
+        assert self._encoder is not None, "start comes first"
+        return _with_added(self._encoder, marker, self._headers)
 
     def _changed_table(self) -> bool:
         return self._held is not None and self._held.encoder is not self._encoder
@@ -133,8 +145,9 @@ class _TopicPublisher:
         self._held = None
         if held.marker == "first" and marker != "last":
             marker = "first"
-        value = held.encoder.marked(held.value, marker or held.marker)
-        at, headers = held.partition, held.headers
+        marker = marker or held.marker
+        value = held.encoder.marked(held.value, marker)
+        at, headers = held.partition, _with_added(held.encoder, marker, held.headers)
         self._send(held.topic, [held.key], [value], held.timestamp_ms, at, headers)
 
     def _placed(self, keys: Sequence[bytes | None]) -> int | Sequence[int]:
@@ -254,6 +267,14 @@ class SnapshotPublisher:
         self._main.release()
         self._beside.release()
         self._producer.flush()
+
+
+def _with_added(
+    encoder: RowsEncoder, marker: str, headers: list[Header] | None
+) -> list[Header] | None:
+    """With those that ``add.headers`` asks for."""
+    added = encoder.headers[marker] if isinstance(encoder, FlatSnapshotEncoder) else []
+    return [*added, *(headers or [])] if added else headers
 
 
 def headers_at(lsn: int, form: Form) -> list[Header] | None:

@@ -15,6 +15,7 @@ from cdc.events.flat.row_schema import extra_fields
 from cdc.events.formats.avro_writer import avro_writer
 from cdc.events.formats.packing import Packing
 from cdc.events.keys.exactness import noted
+from cdc.events.records import Header
 from cdc.events.rows import key_head, required_columns
 from cdc.events.schemas.schema import Schema
 from cdc.protocol.relation import Relation
@@ -41,6 +42,7 @@ class FlatSnapshotEncoder:
         "_required",
         "_rows",
         "_tails",
+        "headers",
     )
 
     def __init__(
@@ -69,6 +71,8 @@ class FlatSnapshotEncoder:
         self._rows = FlatEncoder(relation, context)
         self._heads: dict[bool, bytes] = {}
         self._tails: dict[str, bytes] = {}
+        self.headers: dict[str, list[Header]] = {}
+        """Those that ``add.headers`` asks for, by what the row is marked as."""
         fields = tuple((one.name, one.schema) for one in extra_fields(form))
         write = avro_writer(Schema("struct", fields=fields)) if form.format == "avro" else None
         for marker in SNAPSHOT_MARKERS[::-1]:  # rows are marked true, the first of these
@@ -76,6 +80,7 @@ class FlatSnapshotEncoder:
             for relaxed in (True, False):
                 around = self._rows.around(_READ, lsn, clock(read_us), relaxed=relaxed)
                 self._heads[relaxed], self._tails[marker] = around
+            self.headers[marker] = self._rows.headers(_READ, lsn, 0, clock(read_us))
             if write is not None:
                 self._tails[marker] = write(self._rows.extra(_READ, lsn, clock(read_us)))
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import TYPE_CHECKING, Annotated, Any
+from functools import partial
+from typing import TYPE_CHECKING, Annotated, Any, Protocol
 
-from pydantic import BeforeValidator
+from pydantic import BeforeValidator, Field
 
-from cdc.events.flat.added_fields import added_fields
+from cdc.events.flat.added_fields import added_fields, added_headers
 from cdc.routes.content import CONTENT_NAMES
 
 if TYPE_CHECKING:
@@ -24,21 +25,37 @@ def _joined(value: Any) -> Any:
 
 Added = Annotated[str, BeforeValidator(_joined)]
 """Names of fields, apart by commas."""
+Prefix = Annotated[str, Field(pattern=r"^[!-~]*$", max_length=100)]
 
 
-def refuse_lone_settings(
-    has_rows: bool, added: str, given: Collection[str], way: str = 'set content = "row"'
-) -> None:
-    """Raise ``ValueError`` for settings of rows where there are none, and for fields that no event
-    has. ``given`` are the fields that were set, ``way`` is how to have rows."""
+class Rows(Protocol):
+    """A section that has the settings of rows."""
+
+    @property
+    def added(self) -> str: ...
+    @property
+    def headers(self) -> str: ...
+    @property
+    def header_prefix(self) -> str: ...
+    @property
+    def model_fields_set(self) -> set[str]: ...
+
+
+def refuse_unfit_settings(has_rows: bool, given: Rows, way: str = 'set content = "row"') -> None:
+    """Raise ``ValueError`` for settings of rows where there are none, and for fields and headers
+    that cannot be. ``way`` is how to have rows."""
     if not has_rows:
         for name, field in CONTENT_NAMES.items():
-            if field != "content" and field in given:
+            if field != "content" and field in given.model_fields_set:
                 raise ValueError(f"{name}: without effect: {way}, or remove it")
-    try:
-        added_fields(added)
-    except ValueError as error:
-        raise ValueError(f"add.fields: {error}") from None
+    for setting, made in (
+        ("add.fields", partial(added_fields, given.added)),
+        ("add.headers", partial(added_headers, given.headers, given.header_prefix)),
+    ):
+        try:
+            made()
+        except ValueError as error:
+            raise ValueError(f"{setting}: {error}") from None
 
 
 def refuse_contents_of_routes(routes: Collection[Route], events: Events) -> None:

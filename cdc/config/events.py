@@ -6,7 +6,7 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import BeforeValidator, ConfigDict, Field, field_validator, model_validator
 
-from cdc.config.contents import Added, refuse_lone_settings
+from cdc.config.contents import Added, Prefix, refuse_unfit_settings
 from cdc.config.dotted import flat
 from cdc.config.registry import Registry
 from cdc.config.stores import Section
@@ -51,6 +51,8 @@ class Events(Section):
     """``row``: the row alone, as ``ExtractNewRecordState`` makes it of an event; ``cloudevents``:
     as ``CloudEventsConverter`` does."""
     added: Added = Field(default="", alias="add.fields")
+    headers: Added = Field(default="", alias="add.headers")
+    header_prefix: Prefix = Field(default="__", alias="add.headers.prefix")
     deletes: Deletes = Field(default="tombstone", alias="delete.tombstone.handling.mode")
     times: Times = Field(default="isostring", alias="time.precision.mode")
     decimals: Decimals = Field(default="string", alias="decimal.handling.mode")
@@ -110,7 +112,7 @@ class Events(Section):
             raise ValueError(
                 'content: "cloudevents" are JSON: remove format and registry, or content'
             )
-        refuse_lone_settings(self.content == "row", self.added, given)
+        refuse_unfit_settings(self.content == "row", self)
         if self.content != "row":
             return self
         if self.format == "protobuf":

@@ -8,7 +8,7 @@ from typing import Any
 
 from pydantic import ConfigDict, Field, model_validator
 
-from cdc.config.contents import Added, refuse_lone_settings
+from cdc.config.contents import Added, Prefix, refuse_unfit_settings
 from cdc.config.dotted import flat
 from cdc.config.stores import Section
 from cdc.errors import one_line
@@ -33,6 +33,8 @@ class RouteSettings(Section):
     partition_by: tuple[str, ...] = ()
     content: Content = "event"
     added: Added = Field(default="", alias="add.fields")
+    headers: Added = Field(default="", alias="add.headers")
+    header_prefix: Prefix = Field(default="__", alias="add.headers.prefix")
     rows_topic: str = Field(default="", min_length=1)
     deletes: Deletes = Field(default="tombstone", alias="delete.tombstone.handling.mode")
 
@@ -73,7 +75,7 @@ class RouteSettings(Section):
             raise ValueError("rows_topic: is the topic of the events: choose another name")
         has_rows = bool(self.rows_topic) or self.content == "row"
         way = 'set content = "row" or rows_topic'
-        refuse_lone_settings(has_rows, self.added, self.model_fields_set, way)
+        refuse_unfit_settings(has_rows, self, way)
         return self
 
     @model_validator(mode="after")
@@ -103,6 +105,9 @@ class RouteSettings(Section):
             )
         return self
 
+    def _content(self, content: Content) -> TopicContent:
+        return TopicContent(content, self.added, self.headers, self.header_prefix, self.deletes)
+
     @property
     def template(self) -> str:
         """The topic's name, Debezium's without a setting."""
@@ -117,9 +122,9 @@ class RouteSettings(Section):
             field = field or KEY_FIELD
         return Route(
             self.template, self.tables, self.match, field, self.distinct_keys, self.partition_by,
-            EVENTS if self.rows_topic else TopicContent(self.content, self.added, self.deletes),
+            EVENTS if self.rows_topic else self._content(self.content),
             self.rows_topic,
-            TopicContent("row", self.added, self.deletes) if self.rows_topic else ROWS,
+            self._content("row") if self.rows_topic else ROWS,
         )  # fmt: skip
 
 

@@ -20,7 +20,7 @@ from hashlib import sha256
 from typing import Any, Final, NamedTuple, Protocol
 
 from cdc.errors import LogError
-from cdc.events.records import POSITION_HEADER, Record, weight
+from cdc.events.records import POSITION_HEADER, Header, Record, weight
 from cdc.lsn import Position, parse_position
 from cdc.topics import dead_letters_topic
 
@@ -53,7 +53,7 @@ class DeadLetter(NamedTuple):
     topic: str
     key: bytes | None
     value: bytes
-    headers: list[tuple[str, bytes]]
+    headers: list[Header]
     position: Position
     timestamp_ms: int
     cause: str
@@ -89,7 +89,7 @@ class DeadLetters:
         size = weight(record)
         self._report(topic, position, size)
         cause = f"{size} bytes, above the limit of {self.limit}".encode()
-        told: list[tuple[str, bytes]] = [("topic", topic.encode()), ("cause", cause)]
+        told: list[Header] = [("topic", topic.encode()), ("cause", cause)]
         beside = size - len(value)
         if beside > self.limit // 2:
             value = _framed(record)
@@ -99,7 +99,7 @@ class DeadLetters:
                 told.append(("key", record["key"]))
             told += [(_ORIGINAL + name, text) for name, text in record.get("headers", [])]
         told.append((POSITION_HEADER, position.hex().encode()))
-        beside = sum(len(name) + len(text) + 10 for name, text in told)
+        beside = sum(len(name) + len(text or b"") + 10 for name, text in told)
         step = max(1, self.limit - beside - _ROOM)
         count = max(1, -(-len(value) // step))
         return [
@@ -118,7 +118,10 @@ def _framed(record: Record) -> bytes:
     key, value = record["key"], record["value"]
     head = {
         "key": None if key is None else b64encode(key).decode(),
-        "headers": [[name, b64encode(text).decode()] for name, text in record.get("headers", [])],
+        "headers": [
+            [name, None if text is None else b64encode(text).decode()]
+            for name, text in record.get("headers", [])
+        ],
         "tombstone": value is None,
     }
     return json.dumps(head, separators=(",", ":")).encode() + b"\n" + (value or b"")
@@ -129,7 +132,7 @@ def _unframed(letter: DeadLetter) -> DeadLetter:
     line, _, value = letter.value.partition(b"\n")
     head: dict[str, Any] = json.loads(line)
     key = None if head["key"] is None else b64decode(head["key"])
-    headers = [(name, b64decode(text)) for name, text in head["headers"]]
+    headers = [(name, None if text is None else b64decode(text)) for name, text in head["headers"]]
     return letter._replace(key=key, value=value, headers=headers, tombstone=head["tombstone"])
 
 
@@ -165,7 +168,7 @@ def whole(pieces: Iterable[Piece]) -> Iterator[DeadLetter]:
         of = position, topic, told.get("key", told.get(_DIGEST))
         letter = begun.pop(of, None)
         if letter is None or number == 1:  # a restart began it again
-            own = [(n[len(_ORIGINAL) :], t) for n, t in told.items() if n.startswith(_ORIGINAL)]
+            own = [(n[len(_ORIGINAL) :], t) for n, t in piece.headers if n.startswith(_ORIGINAL)]
             cause = told.get("cause", b"").decode()
             letter = DeadLetter(
                 topic, told.get("key"), b"", own, position, piece.timestamp_ms, cause, count

@@ -14,7 +14,7 @@ POSITION_HEADER: Final = "position"
 COMMIT_HEADER: Final = "commit_ms"
 """Says when it was committed when its value does not: milliseconds since 1970, in digits."""
 
-Header = tuple[str, bytes]
+Header = tuple[str, bytes | None]
 
 
 class Record(TypedDict):
@@ -46,7 +46,7 @@ def weight(record: Record) -> int:
     value, key = record["value"], record["key"]
     size = (len(value) if value else 0) + (len(key) if key else 0)
     for name, text in record.get("headers", ()):
-        size += len(name.encode()) + len(text) + 10  # their lengths, as varints
+        size += len(name.encode()) + len(text or b"") + 10  # their lengths, as varints
     return size
 
 

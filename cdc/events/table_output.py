@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from cdc.events.change_encoder import Encoder, change_encoder, content_headers
 from cdc.events.codes import DELETE, TRUNCATE, quoted
 from cdc.events.envelope import SourceContext
+from cdc.events.flat.row_encoder import FlatEncoder
 from cdc.events.formats.packing import table_packing
 from cdc.events.records import Header, Record, row_record, truncate_records
 from cdc.events.unpublished_records import Outgoing
@@ -26,6 +27,7 @@ class Output:
 
     __slots__ = (
         "_headers",
+        "_of_row",
         "encoder",
         "packing",
         "partitions",
@@ -42,6 +44,8 @@ class Output:
         self.encoder: Encoder = change_encoder(relation, context)
         self.packing = table_packing(relation, context.name, form, context.registry)
         self._headers = content_headers(form)
+        rows = self.encoder if isinstance(self.encoder, FlatEncoder) else None
+        self._of_row = rows.headers if rows is not None and form.headers else None
         self.parts = bool(place.partition_by)
         self.positioned = not form.has_events
         self.skipped = frozenset(map(quoted, form.left_out))
@@ -93,9 +97,13 @@ class Output:
             before, after, op, lsn, at.ordinal, closing, tail, relaxed=relaxed
         ):
             record = self.record(key, value, header, new or old or ())
+            if self._of_row is not None:
+                _add(record, self._of_row(op, lsn, at.ordinal, closing))
             out.put(self.topic, record, len(value), at, self.positioned)
         if op == _DELETE and key is not None and self.tombstones:
             record = self.record(key, None, header, old or ())
+            if self._of_row is not None:
+                _add(record, self._of_row(op, lsn, at.ordinal, closing, bool(value)))
             out.put(self.topic, record, len(key), at, self.positioned)
 
     def truncate(
@@ -111,3 +119,8 @@ class Output:
             if self._headers:
                 record["headers"] = [*self._headers]
             out.put(self.topic, record, size, at, self.positioned)
+
+
+def _add(record: Record, headers: list[Header]) -> None:
+    """Behind those that the record has."""
+    record["headers"] = [*record.get("headers", ()), *headers]

@@ -10,10 +10,13 @@ Deletes = Literal["drop", "tombstone", "rewrite", "rewrite-with-tombstone"]
 
 class TopicContent(NamedTuple):
     """``content`` with what goes with rows: ``added`` are fields beside the columns, as
-    ``add.fields`` names them, ``deletes`` is what there is of a deleted row."""
+    ``add.fields`` names them, ``headers`` those that records have as headers, each with
+    ``header_prefix`` before it, ``deletes`` is what there is of a deleted row."""
 
     content: Content = "event"
     added: str = ""
+    headers: str = ""
+    header_prefix: str = "__"
     deletes: Deletes = "tombstone"
 
     @property
@@ -34,6 +37,8 @@ class TopicContent(NamedTuple):
 CONTENT_NAMES: Final = {
     "content": "content",
     "add.fields": "added",
+    "add.headers": "headers",
+    "add.headers.prefix": "header_prefix",
     "delete.tombstone.handling.mode": "deletes",
 }
 """The setting of each field."""

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import product
 from typing import Final, NamedTuple, get_args
 
 from cdc.events.change_encoder import change_encoder
 from cdc.events.envelope import SourceContext, Transaction, clock
+from cdc.events.flat.row_encoder import FlatEncoder
 from cdc.events.form import DEBEZIUM, OURS, Deletes, Form
+from cdc.events.records import Header
 from cdc.protocol.messages import Values
 from cdc.protocol.relation import Column, Relation
 from tests.oracle.avro_records import every_type
@@ -36,6 +39,12 @@ _SMALL: Final = Relation(
     ("id",),
 )
 _AT: Final = Transaction(1000, 1_700_000_000_123_456, 77, 990)
+
+
+HEADERS: Final = (
+    "op,lsn,source.ts_ms,op:kind,source.snapshot,sequence,txId,xmin,origin,origin_lsn,ts_ms,ts_us,"
+    "ts_ns,table,schema,name,db,version,connector,commit_lsn,ordinal,schema_id"
+)
 
 
 class Case(NamedTuple):
@@ -79,3 +88,46 @@ def _cases(name: str, table: Relation, row: Values, form: Form) -> Iterator[Case
             code = b'"%b"' % op.encode()
             found.append(encoder.value(*images, code, 10, 3, clock(5_000_007)))
         yield Case(f"{name} {op}", settings, *found)
+
+
+class HeaderCase(NamedTuple):
+    """An event, empty for a tombstone, and the headers of the record that is made of it, None where
+    there is no record."""
+
+    name: str
+    settings: str
+    event: bytes
+    headers: list[tuple[str, str | None]] | None
+
+
+def header_cases() -> Iterator[HeaderCase]:
+    """Each kind of delete, with prefixes."""
+    key: Values = [b"1", None, None]
+    row: Values = [b"1", "ü☃".encode(), b"5"]
+    odd = replace(_SMALL, table="ü \\ %")
+    for mode, prefix in product(get_args(Deletes), ("__", "x-", "")):
+        form = replace(_FORMS["ours"], deletes=mode, headers=HEADERS, header_prefix=prefix)
+        rows = replace(form, content="row")
+        settings = f"delete.tombstone.handling.mode={mode};add.headers={HEADERS}"
+        settings += f";add.headers.prefix={prefix}" if prefix != "__" else ""
+        for op, marker in (("c", "false"), ("u", "false"), ("r", "first"), ("d", "false")):
+            events = change_encoder(odd, SourceContext("1", "ä", "d%d", form))
+            encoder = FlatEncoder(odd, SourceContext("1", "ä", "d%d", rows))
+            code = b'"%b"' % op.encode()
+            for one in (events, encoder):
+                one.begin(_AT, marker)
+            image = events.rows.row(key if op == "d" else row)
+            images = (image, b"null") if op == "d" else (b"null", image)
+            event = events.value(*images, code, 10, 3, clock(5_000_007))
+            told = _texts(encoder.headers(code, 10, 3, clock(5_000_007)))
+            gone = op == "d" and mode == "drop"
+            name = f"headers {mode} {prefix}"
+            yield HeaderCase(f"{name} {op}", settings, event, None if gone else told)
+            if op == "d":
+                told = _texts(encoder.headers(code, 10, 3, clock(5_000_007), told=True))
+                owes = mode == "rewrite-with-tombstone"
+                yield HeaderCase(f"{name} tombstone", settings, b"", told if owes else None)
+
+
+def _texts(headers: list[Header]) -> list[tuple[str, str | None]]:
+    return [(name, None if text is None else text.decode()) for name, text in headers]

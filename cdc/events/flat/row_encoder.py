@@ -20,13 +20,16 @@ from cdc.events.envelope import (
     previous_end,
     text,
 )
+from cdc.events.flat.added_fields import added_headers
 from cdc.events.flat.row_schema import extra_fields, row_schema
+from cdc.events.records import Header
 from cdc.events.rows import escaped
 from cdc.events.schemas.schema import schema_head
 from cdc.protocol.messages import Values
 from cdc.protocol.relation import Relation
 
 _DELETE: Final = quoted(DELETE)
+_SEQUENCE: Final = "source.sequence"
 _OF_EACH: Final = {
     "": b"%(deleted)b",
     "op": b"%(op)b",
@@ -49,10 +52,12 @@ class FlatEncoder:
         "_end",
         "_events",
         "_extra",
+        "_headers",
         "_heads",
         "_relation",
         "_rewrites",
         "_seen",
+        "_told",
         "required",
         "rows",
     )
@@ -63,6 +68,8 @@ class FlatEncoder:
         self.rows, self.required = self._events.rows, self._events.required
         self._context, self._relation = context, relation
         self._extra = extra_fields(form)
+        self._headers = added_headers(form.headers, form.header_prefix)
+        self._told: dict[str, bytes | None] = {}
         names = {column.name for column in relation.columns}
         if taken := [one.name for one in self._extra if one.name in names]:
             raise SourceError(
@@ -91,6 +98,9 @@ class FlatEncoder:
             b",%b:%b" % (escaped(text(one.name)), _OF_EACH.get(one.path) or shared[one.path])
             for one in self._extra
         )
+        if self._headers:
+            known = {one.path for one in self._headers} & shared.keys()
+            self._told = {path: _header_text(shared[path]) for path in known}
 
     def tail(self, _unchanged: bytes = b"", _transaction: bytes = b"null") -> bytes:
         """A row says nothing of what is unchanged, nor of its transaction."""
@@ -122,6 +132,29 @@ class FlatEncoder:
         image, head = before if gone else after, self._heads[gone, relaxed]
         return b"%b%b%b" % (head, self._extended(image, op, lsn, ordinal, closing), self._end)
 
+    def headers(
+        self, op: bytes, lsn: int, ordinal: int, closing: bytes, told: bool = False
+    ) -> list[Header]:
+        """The headers that the row's record gets, as Kafka Connect writes them: texts as they are,
+        numbers in digits. ``told``: it is the tombstone behind a row that has them, which says the
+        operation alone."""
+        if told:
+            return [(one.name, op[1:-1]) for one in self._headers if one.path == "op"]
+        if not self._headers:
+            return []
+        self._see(closing)
+        each = {
+            "op": op[1:-1],
+            "source.lsn": b"%d" % lsn,
+            "source.ordinal": b"%d" % ordinal,
+            **{name.decode(): b"%d" % value for name, value in self._seen.items()},
+        }
+        return [(one.name, each.get(one.path) or self._of(one.path, lsn)) for one in self._headers]
+
+    def _of(self, path: str, lsn: int) -> bytes | None:
+        told = self._told[path]
+        return told % {b"lsn": lsn} if path == _SEQUENCE and told is not None else told
+
     def around(self, op: bytes, lsn: int, closing: bytes, *, relaxed: bool) -> tuple[bytes, bytes]:
         """What stands in front of a row of a snapshot, which is without its last brace, and what
         follows it."""
@@ -135,10 +168,7 @@ class FlatEncoder:
     def _extended(self, image: bytes, op: bytes, lsn: int, ordinal: int, closing: bytes) -> bytes:
         if not self._added:
             return image
-        if closing != self._closing:
-            self._closing = closing
-            seen = json.loads(b"{" + closing)
-            self._seen = {name.encode(): value for name, value in seen.items()}
+        self._see(closing)
         more = self._added % {
             b"op": op,
             b"lsn": lsn,
@@ -147,6 +177,12 @@ class FlatEncoder:
             **self._seen,
         }
         return b"{%b}" % more[1:] if image == b"{}" else b"%b%b}" % (image[:-1], more)
+
+    def _see(self, closing: bytes) -> None:
+        if closing != self._closing:
+            self._closing = closing
+            seen = json.loads(b"{" + closing)
+            self._seen = {name.encode(): value for name, value in seen.items()}
 
     def _shared(self, at: Transaction, snapshot: str) -> dict[str, bytes]:
         """The fields of the source block, each with what it says, ready for a template."""
@@ -171,5 +207,11 @@ class FlatEncoder:
             "schema_id": text(relation.schema_id()),
         }
         found = {f"source.{name}": escaped(value) for name, value in told.items()}
-        found["source.sequence"] = b'"[%b,\\"%%(lsn)d\\"]"' % previous
+        found[_SEQUENCE] = b'"[%b,\\"%%(lsn)d\\"]"' % previous
         return found
+
+
+def _header_text(told: bytes) -> bytes | None:
+    """What a header says of JSON in a template; of the sequence a template again."""
+    value = json.loads(told.replace(b"%%", b"%"))
+    return None if value is None else str(value).encode()

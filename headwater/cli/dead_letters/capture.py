@@ -111,7 +111,10 @@ def told(letter: DeadLetter, number: int = 1) -> Entry:
             "position": position,
             "bytes": len(letter.value),
             "missing": letter.missing,
-            "headers": {name: text.decode(errors="replace") for name, text in letter.headers},
+            "headers": {
+                name: None if text is None else text.decode(errors="replace")
+                for name, text in letter.headers
+            },
         },
         letter.value,
     )

@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from cdc.errors import LogError
-from cdc.events.records import POSITION_HEADER, Record, Written
+from cdc.events.records import POSITION_HEADER, Header, Record, Written
 from cdc.lsn import Position, parse_position
 
 BEHIND: Final = "another event of its key could not be applied"
@@ -149,7 +149,7 @@ class Letters:
 
 def letter_record(generation: str, letter: Letter) -> Record:
     """A letter as it is written."""
-    headers = [
+    headers: list[Header] = [
         ("topic", letter.topic.encode()),
         ("partition", b"%d" % letter.partition),
         ("offset", b"%d" % letter.offset),

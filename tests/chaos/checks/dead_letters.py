@@ -32,7 +32,7 @@ def with_letters(log: Log, source: str) -> Log:
             continue
         place = letter.topic, partition_for(letter.key, max(1, counts[letter.topic]))
         if place in log.events:
-            headers = {name: text.decode() for name, text in letter.headers}
+            headers = {name: (text or b"").decode() for name, text in letter.headers}
             record = record_of(PUT_BACK, letter.key, letter.value, headers)
             rows[place].append(record)
         else:
@@ -100,5 +100,5 @@ def dead_letters(log: Log, limit: int | None) -> Iterator[str]:
 
 
 def _size(letter: DeadLetter) -> int:
-    headers = sum(len(name.encode()) + len(text) + 10 for name, text in letter.headers)
+    headers = sum(len(name.encode()) + len(text or b"") + 10 for name, text in letter.headers)
     return len(letter.value) + len(letter.key or b"") + headers

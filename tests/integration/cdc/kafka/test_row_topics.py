@@ -18,6 +18,7 @@ ROWS = """partitions = 2
 [events]
 content = "row"
 add.fields = "op,source.snapshot"
+add.headers = "op,source.snapshot,xmin"
 delete.tombstone.handling.mode = "rewrite-with-tombstone"
 """
 VIEW = """
@@ -99,6 +100,12 @@ def test_rows_equal_the_source_and_what_needs_events_refuses_them(shop: Deployme
     rows = [json.loads(value) for value in newest.values() if value is not None]
     assert sorted((one["id"], one["name"]) for one in rows) == source_rows(shop)
     assert {one["__source_snapshot"] for one in rows} == {"false", "true"}
+    for one in records(shop):
+        headers, value = dict(one.headers), json.loads(one.value or b"null")
+        assert headers["__xmin"] is None
+        assert headers["__op"] == (value["__op"].encode() if value else b"d")
+        marked = value["__source_snapshot"].encode() if value else b"false"
+        assert headers["__source_snapshot"] == marked
     shop.extra += VIEW
     _, findings = shop.check()
     (error,) = [one for one in findings["error"] if one["check"] == "views"]

@@ -33,6 +33,7 @@ class Kept:
 
     def __init__(self) -> None:
         self.records: list[tuple[str, bytes | None, dict[str, Any], int]] = []
+        self.headers: list[tuple[str, dict[str, bytes | None]]] = []
         self.flushed = False
         self.pieces: list[tuple[str, Record]] = []
         self.largest_record = LIMIT
@@ -46,7 +47,8 @@ class Kept:
         partition: int = -1,
         headers: list[Header] | None = None,
     ) -> None:
-        del timestamp_ms, headers
+        del timestamp_ms
+        self.headers += [(topic, dict(headers or [])) for _ in keys]
         for key, value in zip(keys, values, strict=True):
             self.records.append((topic, key, json.loads(value), partition))
 
@@ -224,3 +226,22 @@ def test_rows_beside_events_are_published_with_them_and_not_in_a_snapshot_of_its
     for topic in ("shop.public.a", "shop.public.b", "snapshot.a"):
         assert len(kept.of(topic)) == 3
     assert publisher.rows == 9
+
+
+def test_a_header_that_marks_a_row_of_a_snapshot_marks_it_as_its_field_does() -> None:
+    kept = Kept()
+    form = Form(content="row", added="source.snapshot", headers="source.snapshot,op,xmin")
+    publisher = SnapshotPublisher(
+        cast("BulkProducer", kept), SourceContext("1", "shop", "db", form), LSN
+    )
+    for name in ("a", "b"):
+        publisher.start_table(relation(name), name, 1_000_000)
+        publisher.publish(Block(b"1\n2\n3\n", 3))
+    publisher.finish()
+    for name, markers in (("a", [FIRST, TRUE, LAST_OF]), ("b", [FIRST_OF, TRUE, LAST])):
+        headers = [of for topic, of in kept.headers if topic == name]
+        assert [one["__source_snapshot"] for one in headers] == [m.encode() for m in markers]
+        assert [one["__source_snapshot"] for one in kept.of(name)] == markers
+        assert {one["__op"] for one in headers} == {b"r"}
+        assert {one["__xmin"] for one in headers} == {None}
+        assert all(list(one)[-1] == "position" for one in headers)

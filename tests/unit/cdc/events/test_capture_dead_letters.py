@@ -13,7 +13,7 @@ from cdc.errors import LogError
 from cdc.events.capture_dead_letters import DeadLetters, whole
 from cdc.events.change import Transcriber
 from cdc.events.envelope import SourceContext
-from cdc.events.records import Block, Record, weight
+from cdc.events.records import Block, Header, Record, weight
 from cdc.kafka.broker import Offsets
 from cdc.kafka.broker import Record as Read
 from cdc.kafka.partition_ends import read_tails, scan, streamed
@@ -164,7 +164,7 @@ def test_a_record_with_missing_pieces_says_so() -> None:
 
 
 def test_pieces_of_a_record_with_many_headers_fit() -> None:
-    headers = [(f"h{i}", b"") for i in range(160)]
+    headers: list[Header] = [(f"h{i}", b"") for i in range(160)]
     record: Record = {"key": None, "value": b"x" * 9_000, "headers": headers}
     letters = DeadLetters("s", LIMIT, lambda *_: None)
     assert letters.takes(record)

@@ -62,7 +62,7 @@ def by_topic_of_ours() -> dict[str, list[Emitted]]:
             Emitted(
                 record["key"].decode() if record["key"] else None,
                 json.loads(record["value"]) if record["value"] else None,
-                {name: value.decode() for name, value in record.get("headers", [])},
+                {name: (text or b"").decode() for name, text in record.get("headers", [])},
             )
             for record in records
             if isinstance(record, dict)

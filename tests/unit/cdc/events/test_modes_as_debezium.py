@@ -7,6 +7,7 @@ import pytest
 
 from cdc.config.events import Events
 from cdc.events.form import DEBEZIUM, NAMES
+from cdc.routes.content import CONTENT_NAMES
 from tests.support.events.recorded_forms import (
     DIFFERENCES,
     FORMS,
@@ -22,8 +23,7 @@ def ours(value: Recorded) -> str:
     return made(value.type, value.typmod, value.text, FORMS[value.form])
 
 
-_OF_NO_VALUE = ("format", "schemas", "unavailable.value.placeholder", "content", "add.fields",
-                "delete.tombstone.handling.mode")  # fmt: skip
+_OF_NO_VALUE = ("format", "schemas", "unavailable.value.placeholder", *CONTENT_NAMES)
 
 
 def test_every_mode_of_every_setting_was_recorded() -> None:

@@ -47,7 +47,7 @@ ROUTES = {
         Route(
             "s.rows.{table}",
             ("public.two", "public.keyless"),
-            content=TopicContent("row", "op,lsn", "rewrite-with-tombstone"),
+            content=TopicContent("row", "op,lsn", "op", "x-", "rewrite-with-tombstone"),
         ),
     ),
     "beside": (
@@ -55,7 +55,7 @@ ROUTES = {
             "{source}.{schema}.{table}",
             ("public.*",),
             rows_topic="s.rows.{table}",
-            rows=TopicContent("row", "op,lsn", "rewrite-with-tombstone"),
+            rows=TopicContent("row", "op,lsn", "op", "x-", "rewrite-with-tombstone"),
         ),
     ),
     "both": (Route("s.all", ("public.*",), key_field="__table", rows_topic="s.rows", rows=ROWS),),

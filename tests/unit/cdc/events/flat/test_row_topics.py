@@ -60,7 +60,7 @@ def seen(form: Form, *payloads: bytes) -> list[tuple[Any, Any, str]]:
         assert list(headers)[-1] == "position"
         value = None if record["value"] is None else json.loads(record["value"])
         key = None if record["key"] is None else json.loads(record["key"])
-        found.append((key, value, headers["position"].decode()))
+        found.append((key, value, (headers["position"] or b"").decode()))
     return found
 
 
@@ -100,6 +100,23 @@ def test_what_there_is_of_a_delete_and_of_a_changed_key(mode: Deletes, deleted: 
     moved = seen(form, update(b"K", row(b"1", None), b"N", row(b"2", b"x")))
     assert [(key, value) for key, value, _ in moved[:-1]] == expected
     assert moved[-1][:2] == ({"id": 2}, {"id": 2, "a": "x", **mark})
+
+
+def test_headers_that_were_asked_for_stand_before_the_position() -> None:
+    form = Form(
+        content="row", headers="op,source.lsn", header_prefix="x-", deletes="rewrite-with-tombstone"
+    )
+    moved = update(b"K", row(b"1", None), b"N", row(b"2", b"x"))
+    made = transcribe(transcriber(form=form), begin(200), describe(), moved, DELETE, commit(200))
+    told = [[name for name, _ in record.get("headers", [])] for record in made[TOPIC]]
+    both = ["x-op", "x-source_lsn", "position"]
+    assert told == [
+        ["__debezium.newkey", *both], ["__debezium.newkey", "x-op", "position"],
+        ["__debezium.oldkey", *both], both, ["x-op", "position"],
+    ]  # fmt: skip
+    assert [dict(record.get("headers", []))["x-op"] for record in made[TOPIC]] == [
+        b"d", b"d", b"c", b"d", b"d",
+    ]  # fmt: skip
 
 
 def test_a_truncate_has_no_record() -> None:
