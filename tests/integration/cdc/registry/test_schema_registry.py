@@ -167,3 +167,63 @@ def test_a_schema_that_the_registry_refuses_stops_capture_and_what_was_held_back
     marks = [one.value for one in read(shop, server, transaction_topic(shop.name)) if one.value]
     assert [mark["status"] for mark in marks] == ["BEGIN", "END"] * 2
     assert marks[1]["data_collections"] == [{"data_collection": "public.item", "event_count": 1}]
+
+
+ROUTES = """
+[[source.routes]]
+tables = ["public.item_*"]
+topic = "{source}.things"
+partition_by = ["shop"]
+[[source.routes]]
+tables = ["public.person"]
+topic = "people.{source}"
+rows_topic = "{source}.rows.{table}"
+add.fields = "op"
+"""
+
+
+def test_tables_of_routes_have_schemas_of_their_own_in_a_shared_topic_and_in_others(
+    deployment: Deployment, server: Server
+) -> None:
+    shop = deployment
+    shop.execute(
+        "create table item_1 (shop int, id int, name text, primary key (shop, id))",
+        "create table item_2 (shop int, id int, price numeric(9,2), primary key (shop, id))",
+        "create table person (id int primary key, name text)",
+        "insert into item_1 select 1, i, 'n' || i from generate_series(1, 20) i",
+        "insert into person select i, 'n' || i from generate_series(1, 20) i",
+    )
+    shop.settings = ROUTES
+    shop.extra = settings(server, server.port, "avro")
+    shop.extra += 'subject.name.strategy = "TopicRecordNameStrategy"\n'
+    shop.init()
+    with shop.running("capture") as capture:
+        shop.execute(
+            "insert into item_2 select 1 + i % 3, i, i + 0.5 from generate_series(1, 40) i",
+            "delete from item_1 where id < 5",
+            "update item_2 set shop = 9 where id = 7",
+            "update person set name = 'changed' where id < 5",
+            "delete from person where id > 15",
+        )
+        shop.captured(capture)
+    things = read(shop, server, f"{shop.name}.things")
+    assert_exactly_once_in_order(things)
+    with psycopg.connect(shop.dsn) as conn:
+        expected = [
+            *conn.execute("select shop, id, name from item_1").fetchall(),
+            *conn.execute("select shop, id, price::text from item_2").fetchall(),
+        ]
+        people = conn.execute("select id, name from person order by id").fetchall()
+    assert rows(things) == sorted(expected)
+    for event in things:
+        if event.value is not None:
+            source = event.value["source"]
+            assert (event.key or {})["__table"] == f"{shop.name}.public.{source['table']}"
+    assert rows(read(shop, server, f"people.{shop.name}")) == people
+    beside = {str(one.key): one.value for one in read(shop, server, f"{shop.name}.rows.person")}
+    held = [(one["id"], one["name"]) for one in beside.values() if one is not None]
+    assert sorted(held) == people
+    subjects = server.ask("GET", "/subjects")
+    for table in ("item_1", "item_2"):
+        for record in ("Key", "Envelope"):
+            assert f"{shop.name}.things-{shop.name}.public.{table}.{record}" in subjects
