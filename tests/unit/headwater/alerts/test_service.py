@@ -10,12 +10,13 @@ import pytest
 from structlog.testing import capture_logs
 
 from cdc.config import Alerts, Config, Kafka, RowAlert, Source
+from cdc.config.routes import RouteSettings
 from cdc.errors import HeadwaterError, LogError, RetryableError, SourceError, UsageError
 from cdc.kafka.group_reader import Noted
 from cdc.metrics import serve_catalog as catalog
 from cdc.protocol.relation import Column, Relation, TypeInfo
 from headwater.alerts import service, table_source
-from headwater.alerts.service import RowAlerts
+from headwater.alerts.service import RowAlerts, fitting_relation
 from headwater.alerts.table_source import begin_at_end
 from headwater.api.tables import CapturedTable
 from tests.support.waiting import wait_until
@@ -233,3 +234,13 @@ def alive(name: str) -> bool:
 def test_a_condition_that_does_not_parse_is_refused_at_once(when: str) -> None:
     with pytest.raises(UsageError, match=r"alerts\.rows\.big: at character"):
         RowAlerts(config(when), Catalog(None).find)
+
+
+def test_a_table_whose_topic_has_no_events_is_refused() -> None:
+    found = config()
+    routes = (RouteSettings(tables=("public.orders",), content="row"),)
+    source = Source(name="shop", dsn="postgresql://nowhere", tables=("public.*",), routes=routes)
+    told = r"alerts\.rows\.big\.table: public\.orders: its topic shop\.public\.orders has no events"
+    with pytest.raises(UsageError, match=told):
+        fitting_relation(found.model_copy(update={"source": source}), "big", lambda _: FITS)
+    assert fitting_relation(found, "big", lambda _: FITS) == FITS.relation

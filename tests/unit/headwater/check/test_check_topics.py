@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import cast
 
 from cdc.config import Config
+from cdc.config.routes import RouteSettings
 from cdc.kafka.broker import Broker, TopicSpec
 from cdc.kafka.topology import topic_specs
 from cdc.source.selection import Table
 from headwater.check.finding import Finding
-from headwater.check.kafka import kafka
+from headwater.check.kafka import kafka, truncates
 
 CONFIG = Config.model_validate(
     {
@@ -72,3 +73,17 @@ def test_other_partitions_are_told_and_of_marks_there_is_one() -> None:
     assert not found(**{ITEM: (5, "delete")})  # `topics add-partitions` adds them
     (fault,) = found(**{PROGRESS: (2, "compact")})
     assert (fault.level, fault.hint) == ("error", f"Delete topic {PROGRESS}; init creates it.")
+
+
+def test_topics_that_hold_no_truncate_are_not_warned_of() -> None:
+    route = RouteSettings(tables=("public.item",), content="row")
+    source = CONFIG.source.model_copy(update={"routes": (route,)})
+    routed = CONFIG.model_copy(update={"source": source})
+    other = TABLE._replace(name="other")
+    held = {f"shop.public.{name}": (3, "delete") for name in ("item", "other")}
+    broker = cast(Broker, Kafka(held))
+    assert list(truncates(routed, broker, [TABLE])) == []
+    (finding,) = truncates(routed, broker, [TABLE, other])
+    assert "(shop.public.other has 3)" in finding.message
+    (finding,) = truncates(CONFIG, broker, [TABLE, other])
+    assert "(shop.public.item has 3)" in finding.message
