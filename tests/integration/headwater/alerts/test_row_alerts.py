@@ -176,6 +176,12 @@ def test_a_message_that_is_not_taken_is_a_dead_letter_that_is_retried_with_its_i
         assert (letter["view"], letter["key"]) == ("alerts.marked", '{"id":901}')
         assert letter["cause"] == "answered 410"
         assert shop.served.metric('headwater_row_alert_dead_letters_total{alert="marked"') == 1
+        told = {
+            one["alert"]: one for one in json.loads(done(deployment, "lag", "--json"))["alerts"]
+        }
+        assert told["marked"]["dead_letters"] == 1
+        assert told["big"]["last_delivered_s"] is not None, "of a server that was killed since"
+        assert {one["state"] for one in told.values()}.isdisjoint({"blocked", "no data"})
     shown = json.loads(done(deployment, "dead-letters", "show", letter["id"], "--json"))
     assert shown["value"]["data"]["key"] == {"id": 901}
     refused = deployment.run("dead-letters", "retry", "alerts.marked")
