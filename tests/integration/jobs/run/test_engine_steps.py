@@ -4,6 +4,7 @@ each kind of store, while a writer works: every view is what its SQL gives on th
 from __future__ import annotations
 
 import json
+import os
 import random
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -22,6 +23,7 @@ from tests.sql_maintenance.workload import transaction
 from tests.support.commands.deployment import Deployment
 from tests.support.servers.forked_command import Child
 from tests.support.servers.lent_jvm import Lender
+from tests.support.servers.postgres import fresh_database
 from tests.support.waiting import wait_until
 
 TIMES = 2
@@ -76,12 +78,12 @@ def declare(deployment: Deployment, redis_url: str, search_url: str, store_dsn: 
 
 @contextmanager
 def writing(dsn: str, seed: int) -> Iterator[None]:
-    """Random transactions, one after the other."""
+    """Random transactions, one after the other, ten a second: each batch has some."""
     ending, generator = Event(), random.Random(seed)
 
     def write() -> None:
         with psycopg.connect(dsn, autocommit=True) as conn:
-            while not ending.wait(0.04):
+            while not ending.wait(0.1):
                 conn.execute(transaction(generator).encode())
 
     writer = Thread(target=write)
@@ -111,18 +113,25 @@ def of_a_batch() -> Iterator[tuple[str, str]]:
             yield name, next(one_of) if step.of_store else ""
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def shop(
-    deployment: Deployment, lender: Lender, redis_server: str, opensearch: str, store_database: str
+    tmp_path_factory: pytest.TempPathFactory,
+    lender: Lender,
+    postgres: str,
+    kafka: str,
+    redis_server: str,
+    opensearch: str,
 ) -> Iterator[Deployment]:
     """A shop that is captured and written to, and declared views, a store of each kind."""
-    deployment.jvm = lender
-    deployment.execute(SHOP)
-    declare(deployment, redis_server, opensearch, store_database)
-    deployment.init()
-    with deployment.running("capture") as capture:
-        deployment.captured(capture)
-        yield deployment
+    home = tmp_path_factory.mktemp("steps")
+    with fresh_database(postgres) as source, fresh_database(postgres) as store:
+        made = Deployment(home, f"t{os.urandom(5).hex()}", source, kafka, jvm=lender)
+        made.execute(SHOP)
+        declare(made, redis_server, opensearch, store)
+        made.init()
+        with made.running("capture") as capture:
+            made.captured(capture)
+            yield made
 
 
 def names(deployment: Deployment) -> list[str]:
