@@ -93,12 +93,7 @@ def test_views_are_right_by_headwater_and_by_spark_submit_and_when_executors_are
     search, cache = servers.opensearch_url, servers.redis_url
     direct = {"redis": cache, "opensearch": search, "postgres": store_database}
     stores = every_store(source, direct, tmp_path / "buckets" / _BUCKET)
-    deployment.execute(*_SHOP)
-    for store in stores.values():
-        deployment.execute(
-            f"create table {store.table} (id int primary key, body text)",
-            f"insert into {store.table} select i, 'first' from generate_series(0, {ROWS - 1}) i",
-        )
+    deployment.execute(*_SHOP, *_filled(stores))
     deployment.init()
 
     with (
@@ -117,20 +112,10 @@ def test_views_are_right_by_headwater_and_by_spark_submit_and_when_executors_are
         once = ("--available-now", "--master", cluster.url)
         with _running(tmp_path, environ, *_HEADWATER, *arguments, *once):
             pass
-        expected = dict.fromkeys(range(ROWS), "first")
-        for name, store in stores.items():
-            assert store.rows() == expected, name
-        work = Work.read(events)
-        assert work.ended.keys() == work.python.keys() == {"0", "1"}, work
-        assert not work.failed.total(), work
-
+        _assert_first(stores, events)
         given = ("--master", cluster.url, "--jars", ",".join(map(str, jars("spark"))))
         with _running(tmp_path, environ, _SUBMIT, *given, _SCRIPT, *arguments) as process:
-            changed = dict.fromkeys(range(ROWS), "changed")
-            for name in stores.keys() - killed:
-                deployment.execute(f"update {stores[name].table} set body = 'changed'")
-            for name in stores.keys() - killed:
-                wait_until(partial(stores[name].has, changed), f"{name} to be right", LIMIT_S)
+            _until_changed(deployment, [of for name, of in stores.items() if name not in killed])
             for name in killed:
                 view, store = f"{source}_{name}", stores[name]
                 _until_tasks_failed(process, cluster, deployment, store, proxies, events, view)
@@ -160,6 +145,32 @@ def test_a_master_that_is_none_or_is_not_ours_to_choose_is_a_line(tmp_path: Path
     assert said.startswith("no Spark master answers at 127.0.0.1:1: Connection refused")
     said = _refused(2, _SUBMIT, _SCRIPT, *arguments, "--master", "local[1]")
     assert said.startswith("--master cannot be used under spark-submit")
+
+
+def _filled(stores: Mapping[str, Kept]) -> Iterator[str]:
+    """The tables of single views, with their first rows."""
+    for store in stores.values():
+        yield f"create table {store.table} (id int primary key, body text)"
+        yield f"insert into {store.table} select i, 'first' from generate_series(0, {ROWS - 1}) i"
+
+
+def _assert_first(stores: Mapping[str, Kept], events: Path) -> None:
+    """The single views have their first rows, which both executors wrote at the first attempt."""
+    expected = dict.fromkeys(range(ROWS), "first")
+    for name, store in stores.items():
+        assert store.rows() == expected, name
+    work = Work.read(events)
+    assert work.ended.keys() == work.python.keys() == {"0", "1"}, work
+    assert not work.failed.total(), work
+
+
+def _until_changed(deployment: Deployment, stores: Sequence[Kept]) -> None:
+    """Each row of each table changes, and each view is right."""
+    changed = dict.fromkeys(range(ROWS), "changed")
+    for store in stores:
+        deployment.execute(f"update {store.table} set body = 'changed'")
+    for store in stores:
+        wait_until(partial(store.has, changed), f"{store.table} to be right", LIMIT_S)
 
 
 def _reached(spark: SparkSession, s3: S3) -> None:
