@@ -73,13 +73,14 @@ class _TopicPublisher:
         if self._next_marker != "first":
             self._next_marker = "first_in_data_collection"
 
-    def publish(self, block: Block) -> None:
-        """Hand rows to the producer, all but the last; waits while the producer has no room."""
+    def publish(self, block: Block) -> bool:
+        """Hand rows to the producer, all but the last; waits while the producer has no room.
+        Whether there were any, and the row that was held back before is handed over."""
         keys, values = self._events(block)
         if not values:
-            return
+            return False
         assert self._encoder is not None, "start comes first"
-        self._release("last_in_data_collection" if self._changed_table() else "")
+        self.let_go()
         at = self._placed(keys)
         if self._next_marker != "true" and len(values) > 1:
             marker, self._next_marker = self._next_marker, "true"
@@ -102,6 +103,7 @@ class _TopicPublisher:
         at = at if isinstance(at, int) else at[:-1]
         headers = self._marked("true")
         self._send(self._topic, keys[:-1], values, self._timestamp_ms, at, headers)
+        return True
 
     def publish_unmarked(self, block: Block) -> None:
         """Hand all rows to the producer, none of them marked as first or last: the order in which
@@ -111,6 +113,12 @@ class _TopicPublisher:
             at = self._placed(keys)
             headers = self._marked("true")
             self._send(self._topic, keys, values, self._timestamp_ms, at, headers)
+
+    def let_go(self, *, ended: bool = False) -> None:
+        """Hand over the row that was held back: others follow, of another table if that one's have
+        ``ended``."""
+        changed = self._held is not None and self._held.encoder is not self._encoder
+        self._release("last_in_data_collection" if ended or changed else "")
 
     def release(self) -> None:
         """Hand over the row that was held back: it is the last one of all."""
@@ -133,9 +141,6 @@ class _TopicPublisher:
         """The headers of a row that is marked so."""
         assert self._encoder is not None, "start comes first"
         return _with_added(self._encoder, marker, self._headers)
-
-    def _changed_table(self) -> bool:
-        return self._held is not None and self._held.encoder is not self._encoder
 
     def _release(self, marker: str) -> None:
         """Send the row that was held back, as ``marker`` or as what it is otherwise."""
@@ -207,6 +212,8 @@ class SnapshotPublisher:
         if self._has_rows:
             ((rows, at),) = beside
             self._beside.start(relation, rows, at.topic, now_us)
+        else:
+            self._beside.let_go(ended=True)
         self.describe(relation, now_us)
 
     def describe(self, relation: Relation, now_us: int) -> None:
@@ -250,10 +257,11 @@ class SnapshotPublisher:
             self._producer.send(topic, [None], [value], now_us // 1000, partition, headers)
 
     def publish(self, block: Block) -> None:
-        """Hand rows to the producer, all but the last; waits while the producer has no room."""
-        self._main.publish(block)
-        if self._has_rows:
-            self._beside.publish(block)
+        """Hand rows to the producer, all but the last; waits while the producer has no room. A row
+        is held back in both topics or in none: what is behind it tells that it is handed over."""
+        handed_over = self._main.publish(block)
+        if self._has_rows and not self._beside.publish(block) and handed_over:
+            self._beside.let_go()
 
     def publish_unmarked(self, block: Block) -> None:
         """Hand all rows to the producer, none of them marked as first or last: the order in which

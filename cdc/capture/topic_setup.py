@@ -102,12 +102,24 @@ class Topics:
         self._of_rows.update(place.topics[1:])
         if place.route < 0:
             self.routed.pop(relation.name, None)
+            self._refuse_among_rows(relation, place)
         elif relation.name not in self.joined:
             self._join(relation, place)
         else:
             self.routed[relation.name] = place.recorded
         if self._tables is not None:
             self._tables.update(place.topics)
+
+    def _refuse_among_rows(self, relation: Relation, place: Place) -> None:
+        """Raise ``SourceError`` for a table without a route that came up where others have their
+        rows beside events; a partition is not published itself."""
+        source = self._config.source
+        if not any(route.rows_topic for route in source.routing):
+            return
+        tables, named = self._published(), (relation.schema, relation.table)
+        if named in tables and place.topic in source.rows_topics(tables).values():
+            for fault in route_faults(source.name, source.routing, tables):
+                raise SourceError(fault, "stop capture, correct it, and start capture")
 
     def _join(self, relation: Relation, place: Place) -> None:
         """A table came up where its route puts it, perhaps beside others. Raises ``SourceError``

@@ -119,14 +119,14 @@ class Tables:
         return table
 
     def _refuse_other(self, relation: Relation) -> None:
-        """Raise ``SourceError`` for a table that came up in the topic of another one."""
+        """Raise ``SourceError`` for a table that came up in a topic of another one."""
         source, form = self._context.name, self._context.form
         named = relation.schema, relation.table
-        place = form.place(source, *named)
-        oid, owner = self._owners.setdefault(place.topic, (relation.oid, named))
-        if owner != named and oid != relation.oid:
-            for fault in route_faults(source, form.routes, [owner, named]):
-                raise SourceError(fault, "stop capture, correct it, and start capture")
+        for topic in form.place(source, *named).topics:
+            oid, owner = self._owners.setdefault(topic, (relation.oid, named))
+            if owner != named and oid != relation.oid:
+                for fault in route_faults(source, form.routes, [owner, named]):
+                    raise SourceError(fault, "stop capture, correct it, and start capture")
 
     def ready(self, oid: int, transaction: Transaction) -> Table:
         """The table, its encoder ready for the transaction. Raises ``ProtocolError``."""

@@ -26,6 +26,9 @@ INT4 = TypeInfo(23, "pg_catalog", "int4", "base", "int4")
 LSN = 0x1_0000_0050
 LIMIT = 8_000
 ADDED = TopicContent("row", "op")
+SOURCE = ("version", "connector", "name", "ts_ms", "ts_us", "ts_ns", "db", "schema", "table", "lsn")
+BARELY_FITS = 7_500
+"""Bytes of a value in an event that is no dead letter; with some hundred more it would be one."""
 
 
 class Kept:
@@ -226,6 +229,33 @@ def test_rows_beside_events_are_published_with_them_and_not_in_a_snapshot_of_its
     for topic in ("shop.public.a", "shop.public.b", "snapshot.a"):
         assert len(kept.of(topic)) == 3
     assert publisher.rows == 9
+
+
+@pytest.mark.parametrize("next_one", ["table", "table with rows", "too large"])
+def test_a_row_is_held_back_in_both_topics_or_in_none(next_one: str) -> None:
+    """A chunk counts as done when the rows behind it were handed over."""
+    kept = Kept()
+    added = ",".join(f"source.{name}" for name in SOURCE)  # twice: a row larger than its event
+    wider = TopicContent("row", added, headers=added)
+    beside = ("public.a", "public.b") if next_one == "table with rows" else ("public.a",)
+    route = Route(PLAIN, beside, rows_topic="rows.{table}", rows=wider)
+    context = SourceContext("1", "shop", "db", Form(routes=(route,)))
+    producer = cast("BulkProducer", kept)
+    publisher = SnapshotPublisher(producer, context, LSN, Letters("shop", producer))
+    publisher.start_table(wide("a"), "shop.public.a", 1_000_000)
+    publisher.publish(Block(b"0\tx\n1\tx\n2\tx\n", 3))
+    for topic in ("rows.a", "shop.public.a"):
+        assert len(kept.of(topic)) == 2
+    if next_one == "too large":
+        publisher.publish(Block(b"3\t%b\n" % (b"x" * BARELY_FITS), 1))
+    else:
+        publisher.start_table(wide("b"), "shop.public.b", 1_000_000)
+        publisher.publish(Block(b"3\tx\n", 1))
+    for topic in ("rows.a", "shop.public.a"):
+        assert len(kept.of(topic)) == 3
+    publisher.finish()
+    assert len(kept.of("rows.b")) == (next_one == "table with rows")
+    assert bool(kept.pieces) == (next_one == "too large")
 
 
 def test_a_header_that_marks_a_row_of_a_snapshot_marks_it_as_its_field_does() -> None:

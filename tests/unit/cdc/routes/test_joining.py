@@ -167,6 +167,16 @@ def test_a_table_that_joins_is_compared_with_all_that_are_published() -> None:
     assert not made.routed
 
 
+def test_a_table_that_joins_where_others_have_their_rows_is_refused() -> None:
+    """It has no route itself."""
+    route = {**PEOPLE, "rows_topic": "{source}.public.item"}
+    made = topics(config(route), Kafka(), PERSON, ITEM)
+    with pytest.raises(SourceError, match=r"share the topic shop\.public\.item, events and rows"):
+        made.described(relation("item"))
+    partition = topics(config(route), Kafka(), PERSON)
+    partition.described(relation("item"))
+
+
 def test_a_table_that_comes_back_has_the_keys_and_partitions_that_it_had() -> None:
     for end in (0, 7):
         made = topics(config(BY_SHOP), Kafka(people=["shop"]), PERSON)
