@@ -197,22 +197,28 @@ def changed_keys(
     before: Mapping[str, Mapping[str, Any]],
     held: Collection[str],
 ) -> tuple[str, str] | None:
-    """The same where a new snapshot is no way out: the topic holds records with other keys or
-    values, or in other partitions."""
-    for label, was, now in _moved(source, routes, tables, before, held):
-        rows, rows_now = was.get("rows", {}), now.get("rows", {})
-        topic = now["topic"]
-        if topic != was["topic"] or _main(was) == _main(now):
-            topic = rows_now.get("topic")
-            if topic is None or topic != rows.get("topic") or rows == rows_now:
-                continue
-        return (
-            f"topic {topic} holds records of {label} with other keys, partitions or content than "
-            "source.routes says",
-            "put source.routes back, name another topic there, or delete the topic with "
-            "Kafka's tools",
-        )
+    """The same where a new snapshot is no way out: one of the table's topics, which was one of its
+    topics before, holds records with other keys or values, or in other partitions."""
+    for label, was, now in _differing(source, routes, tables, before):
+        kept, wanted = _forms(was), _forms(now)
+        for topic in wanted:
+            if topic in held and kept.get(topic, wanted[topic]) != wanted[topic]:
+                return (
+                    f"topic {topic} holds records of {label} with other keys, partitions or "
+                    "content than source.routes says",
+                    "put source.routes back, name another topic there, or delete the topic with "
+                    "Kafka's tools",
+                )
     return None
+
+
+def _forms(recorded: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """Of each of a table's topics what must not change there: keys and partitions, which are those
+    of both, and content."""
+    both = {name: recorded[name] for name in ("key_field", "partition_by") if name in recorded}
+    parts = [_main(recorded), *([both | recorded["rows"]] if "rows" in recorded else [])]
+    return {one["topic"]: {name: of for name, of in one.items() if name != "topic"}
+            for one in parts}  # fmt: skip
 
 
 def _main(recorded: Mapping[str, Any]) -> dict[str, Any]:
@@ -235,10 +241,22 @@ def _moved(
     before: Mapping[str, Mapping[str, Any]],
     held: Collection[str],
 ) -> Iterator[tuple[str, Mapping[str, Any], Mapping[str, Any]]]:
+    """Those of ``_differing`` whose topic holds records."""
+    for label, was, now in _differing(source, routes, tables, before):
+        if was["topic"] in held:
+            yield label, was, now
+
+
+def _differing(
+    source: str,
+    routes: tuple[Route, ...],
+    tables: Iterable[tuple[str, str]],
+    before: Mapping[str, Mapping[str, Any]],
+) -> Iterator[tuple[str, Mapping[str, Any], Mapping[str, Any]]]:
     """Tables whose records are in topics, or have keys, partitions or values, other than those by
     ``routes``, with what marks have of them and what they would have."""
     for schema, table in tables:
         label, now = f"{schema}.{table}", place_of(source, routes, schema, table)
         was = before.get(label, {"topic": table_topic(source, schema, table)})
-        if was != now.recorded and was["topic"] in held:
+        if was != now.recorded:
             yield label, was, now.recorded

@@ -366,6 +366,45 @@ def test_a_new_snapshot_may_begin_rows_beside_and_not_change_what_is_there() -> 
     assert "topic shop.rows holds records of public.a with other keys" in found[0]
 
 
+NEW, OLD_ROWS = "shop.new", {"content": "row"}
+
+
+@pytest.mark.parametrize(
+    ("route", "before", "told"),
+    [
+        (replace(BESIDE, topic=NEW, key_field="__table"), BESIDE_BEFORE, "shop.rows"),
+        (replace(BESIDE, topic=NEW, partition_by=("k",)), BESIDE_BEFORE, "shop.rows"),
+        (Route("shop.rows", ("public.a",), rows_topic=PLAIN), BESIDE_BEFORE, "shop.rows"),
+        (Route(NEW, ("public.a",), rows_topic=PLAIN), {"topic": PLAIN}, PLAIN),
+        (Route("shop.rows", ("public.a",)), BESIDE_BEFORE, "shop.rows"),
+        (Route("shop.rows", ("public.a",), content=TopicContent("row", "op")), BESIDE_BEFORE,
+         "shop.rows"),
+        (Route("shop.rows", ("public.a",), content=TopicContent("row")), BESIDE_BEFORE, ""),
+        (ROWS, BESIDE_BEFORE, PLAIN),
+        (Route(NEW, ("public.a",), rows_topic=PLAIN, rows=TopicContent("row", "op")),
+         {"topic": PLAIN, **OLD_ROWS}, PLAIN),
+        (Route(NEW, ("public.a",), rows_topic=PLAIN), {"topic": PLAIN, **OLD_ROWS}, ""),
+        (replace(BESIDE, topic=NEW), BESIDE_BEFORE, ""),
+        (replace(BESIDE, topic=NEW, rows_topic="shop.others", key_field="__table"), BESIDE_BEFORE,
+         ""),
+    ],
+)  # fmt: skip
+def test_a_topic_keeps_its_keys_and_content_whether_it_is_a_tables_first_or_second(
+    route: Route, before: dict[str, Any], told: str
+) -> None:
+    held = [PLAIN, "shop.rows"]
+    found = changed_keys("shop", (route,), A, {"public.a": before}, held)
+    assert (found is not None) == bool(told)
+    if found is not None:
+        assert f"topic {told} holds records of public.a with other keys" in found[0]
+    assert changed_keys("shop", (route,), A, {"public.a": before}, []) is None
+
+
+def test_rows_keep_their_keys_where_the_topic_of_events_is_gone() -> None:
+    route = replace(BESIDE, partition_by=("k",))
+    assert changed_keys("shop", (route,), A, {"public.a": BESIDE_BEFORE}, ["shop.rows"]) is not None
+
+
 def test_who_reads_one_table_is_refused_a_topic_of_several() -> None:
     source = config(
         {"tables": ["public.a_*"], "topic": "a"}, {"tables": ["public.b"], "topic": "b"}
