@@ -86,6 +86,7 @@ def filled(
 ) -> set[str]:
     """Topics that hold records, of those where the tables are, would be, or were ``before``."""
     names = {str(of["topic"]) for of in before.values()} | {*source.topics(tables)}
+    names |= {str(of["rows"]["topic"]) for of in before.values() if "rows" in of}
     names |= {table_topic(source.name, schema, table) for schema, table in tables}
     there = sorted(broker.partitions(sorted(names)))
     ends = broker.end_offsets(there) if there else {}

@@ -139,7 +139,7 @@ class Config(Section):
 
     @model_validator(mode="after")
     def _contents_of_routes_can_be(self) -> Config:
-        refuse_contents_of_routes(self.source.routing, self.events)
+        refuse_contents_of_routes(self.source.routes, self.events)
         return self
 
     @model_validator(mode="after")

@@ -119,6 +119,13 @@ class Source(Section):
         place = self.place(schema, table)
         if fault := content_fault(f"{schema}.{table}", place):
             raise UsageError(*fault)
+        if place.shared and place.rows_topic:
+            raise UsageError(
+                f"{schema}.{table}: its rows share topic {place.rows_topic} with those of other "
+                f"tables (rows_topic of route {place.route + 1} of source.routes), and keys are of "
+                "both topics: only keys of one table can be read",
+                "put {schema} and {table} into rows_topic",
+            )
         if place.shared:
             raise UsageError(
                 f"{schema}.{table} is in topic {place.topic}, which may hold several tables "

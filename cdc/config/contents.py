@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Any, Protocol
+from typing import TYPE_CHECKING, Annotated, Any, Final, Protocol
 
-from pydantic import BeforeValidator, Field
+from pydantic import BeforeValidator
 
 from cdc.events.flat.added_fields import added_fields, added_headers
 from cdc.routes.content import CONTENT_NAMES
 
 if TYPE_CHECKING:
     from cdc.config import Events
+    from cdc.config.routes import RouteSettings
     from cdc.routes.route import Route
+
+_PREFIX: Final = re.compile(r"[!-~]{0,100}")
 
 
 def _joined(value: Any) -> Any:
@@ -25,7 +29,6 @@ def _joined(value: Any) -> Any:
 
 Added = Annotated[str, BeforeValidator(_joined)]
 """Names of fields, apart by commas."""
-Prefix = Annotated[str, Field(pattern=r"^[!-~]*$", max_length=100)]
 
 
 class Rows(Protocol):
@@ -48,6 +51,11 @@ def refuse_unfit_settings(has_rows: bool, given: Rows, way: str = 'set content =
         for name, field in CONTENT_NAMES.items():
             if field != "content" and field in given.model_fields_set:
                 raise ValueError(f"{name}: without effect: {way}, or remove it")
+    if not _PREFIX.fullmatch(given.header_prefix):
+        raise ValueError(
+            "add.headers.prefix: is not up to 100 letters, digits and signs of ASCII, without "
+            "spaces"
+        )
     for setting, made in (
         ("add.fields", partial(added_fields, given.added)),
         ("add.headers", partial(added_headers, given.headers, given.header_prefix)),
@@ -58,12 +66,12 @@ def refuse_unfit_settings(has_rows: bool, given: Rows, way: str = 'set content =
             raise ValueError(f"{setting}: {error}") from None
 
 
-def refuse_contents_of_routes(routes: Collection[Route], events: Events) -> None:
+def refuse_contents_of_routes(routes: Collection[RouteSettings], events: Events) -> None:
     """Raise ``ValueError`` for a content that does not go with ``[events]``."""
     for number, route in enumerate(routes, 1):
-        content = "row" if route.rows_topic else route.content.content
-        if content == "event":
+        if not route.model_fields_set & {"content", "rows_topic"}:
             continue
+        content = "row" if route.rows_topic else route.content
         said = f'source.routes: route {number} has content = "{content}"'
         said = f"source.routes: route {number} has rows_topic" if route.rows_topic else said
         if events.content != "event":

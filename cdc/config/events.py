@@ -6,7 +6,7 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import BeforeValidator, ConfigDict, Field, field_validator, model_validator
 
-from cdc.config.contents import Added, Prefix, refuse_unfit_settings
+from cdc.config.contents import Added, refuse_unfit_settings
 from cdc.config.dotted import flat
 from cdc.config.registry import Registry
 from cdc.config.stores import Section
@@ -52,7 +52,7 @@ class Events(Section):
     as ``CloudEventsConverter`` does."""
     added: Added = Field(default="", alias="add.fields")
     headers: Added = Field(default="", alias="add.headers")
-    header_prefix: Prefix = Field(default="__", alias="add.headers.prefix")
+    header_prefix: str = Field(default="__", alias="add.headers.prefix")
     deletes: Deletes = Field(default="tombstone", alias="delete.tombstone.handling.mode")
     times: Times = Field(default="isostring", alias="time.precision.mode")
     decimals: Decimals = Field(default="string", alias="decimal.handling.mode")

@@ -8,7 +8,7 @@ from typing import Any
 
 from pydantic import ConfigDict, Field, model_validator
 
-from cdc.config.contents import Added, Prefix, refuse_unfit_settings
+from cdc.config.contents import Added, refuse_unfit_settings
 from cdc.config.dotted import flat
 from cdc.config.stores import Section
 from cdc.errors import one_line
@@ -34,7 +34,7 @@ class RouteSettings(Section):
     content: Content = "event"
     added: Added = Field(default="", alias="add.fields")
     headers: Added = Field(default="", alias="add.headers")
-    header_prefix: Prefix = Field(default="__", alias="add.headers.prefix")
+    header_prefix: str = Field(default="__", alias="add.headers.prefix")
     rows_topic: str = Field(default="", min_length=1)
     deletes: Deletes = Field(default="tombstone", alias="delete.tombstone.handling.mode")
 

@@ -73,7 +73,7 @@ class FlatEncoder:
         names = {column.name for column in relation.columns}
         if taken := [one.name for one in self._extra if one.name in names]:
             raise SourceError(
-                f"{relation.name} has a column {taken[0]}, and [events] adds a field of that name",
+                f"{relation.name} has a column {taken[0]}, and add.fields a field of that name",
                 "give the field another name in add.fields (op:kind), or the column",
             )
         self._rewrites = form.rewrites_deletes

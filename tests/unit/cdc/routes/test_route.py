@@ -103,6 +103,8 @@ def test_a_key_names_its_table_as_debeziums_router_does() -> None:
          "add.headers: names position, which records have already"),
         ({"tables": ["public.*"], "topic": "a", "add.headers.prefix": "x"},
          'add.headers.prefix: without effect: set content = "row" or rows_topic'),
+        ({"tables": ["public.*"], "content": "row", "add.headers.prefix": "ü "},
+         'add.headers.prefix: is not up to 100 letters, digits and signs of ASCII'),
         ({"tables": ["public.*"], "content": "row", "add.field": "op"},
          "did you mean add.fields?"),
     ],
@@ -157,6 +159,7 @@ def test_a_route_has_a_content_of_its_own(content: str) -> None:
     ("content", "events", "told"),
     [
         ("row", {"content": "row"}, "[events] has a content for all tables: remove that"),
+        ("event", {"content": "row"}, "[events] has a content for all tables: remove that"),
         ("row", {"content": "cloudevents"}, 'tables = ["*.*"] and content = "cloudevents"'),
         ("row", {"format": "protobuf"}, "rows are not written as Protobuf"),
         ("cloudevents", {"format": "avro"}, "CloudEvents are JSON"),
@@ -403,6 +406,14 @@ def test_a_topic_keeps_its_keys_and_content_whether_it_is_a_tables_first_or_seco
 def test_rows_keep_their_keys_where_the_topic_of_events_is_gone() -> None:
     route = replace(BESIDE, partition_by=("k",))
     assert changed_keys("shop", (route,), A, {"public.a": BESIDE_BEFORE}, ["shop.rows"]) is not None
+
+
+def test_who_reads_one_table_is_told_of_a_topic_of_rows_that_tables_share() -> None:
+    source = config({"tables": ["public.a_*"], "rows_topic": "{source}.rows"}).source
+    with pytest.raises(
+        UsageError, match=r"a_1: its rows share topic shop\.rows with those of other"
+    ):
+        source.own_topic("public", "a_1")
 
 
 def test_who_reads_one_table_is_refused_a_topic_of_several() -> None:

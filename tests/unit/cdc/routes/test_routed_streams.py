@@ -7,6 +7,7 @@ import json
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
+from struct import pack
 from typing import Any, cast
 
 import pytest
@@ -18,6 +19,7 @@ from cdc.columnar import feed as columnar
 from cdc.columnar.feed import ColumnarFeed
 from cdc.columnar.formats.snapshot import snapshot_encoder
 from cdc.columnar.snapshot_partitions import SnapshotPartitions
+from cdc.errors import SourceError
 from cdc.events.change import Transcriber
 from cdc.events.envelope import SourceContext
 from cdc.events.form import DEBEZIUM, OURS, Form
@@ -29,9 +31,10 @@ from cdc.protocol.messages import RelationMessage
 from cdc.protocol.relation import Relation
 from cdc.protocol.wire import Arrived
 from cdc.routes.content import EVENTS, ROWS, TopicContent
-from cdc.routes.route import Route
+from cdc.routes.route import PLAIN, Route
 from cdc.topics import partition_for
-from tests.support.events.random_frames import relation, streams
+from tests.support.events.random_frames import Story, relation, streams
+from tests.support.events.transcribed import row
 from tests.unit.cdc.columnar.test_columnar import written
 from tests.unit.cdc.columnar.test_formats import Registry, copied
 from tests.unit.snapshots.test_snapshot_columns import tables
@@ -271,3 +274,20 @@ def test_rows_of_a_snapshot_have_the_keys_and_partitions_of_the_stream(
     chosen = [partition_for(one_by_one.partition_key(cast("Any", row)), PARTITIONS) for row in rows]
     last = dict(zip(keys, chosen, strict=True))
     assert parts.of(keys) == [last[key] for key in keys]
+
+
+def test_a_table_that_comes_up_in_anothers_topic_of_rows_is_refused() -> None:
+    route = Route(PLAIN, ("public.one",), rows_topic="s.public.two", rows=ROWS)
+    context = context_of(replace(OURS, routes=(route,)))
+    transcriber = made(context, ["text"])
+    story = Story(None, ["text"])
+    story.begin()
+    story.describe(1)
+    story.frame(b"I" + pack(">I", 1) + b"N" + row(b"1", b"x"))
+    story.describe(2)
+    story.frame(b"I" + pack(">I", 2) + b"N" + row(b"k", b"2024-02-29", b"x"))
+    *frames, last = story.frames
+    for frame in frames:
+        transcriber.feed(frame)
+    with pytest.raises(SourceError, match=r"would share the topic s\.public\.two, events and"):
+        transcriber.feed(last)
