@@ -55,7 +55,7 @@ def join_files(path: str, least: int) -> int | None:
             (folder / add["path"]).unlink(missing_ok=True)
         return 0
     table.update_incremental()
-    keep_short(table)
+    keep_short(table, folder)
     return len(chosen) - len(actions[len(chosen) :])
 
 

@@ -30,8 +30,11 @@ from jobs.sinks.delta.transactions import Transaction
 Add = dict[str, Any]
 """An ``add`` of the log: path (as the log has it), size, stats, deletionVector and so on."""
 _CHECKPOINT: Final = re.compile(r"(\d{20})\.checkpoint(?:\.\d{10}\.\d{10})?\.parquet")
-_CHECKPOINT_EVERY: Final = 10
-"""Commits, as with Spark's: a reader has so many to read behind a checkpoint."""
+_LEAST_COMMITS, _MOST_COMMITS = 10, 100
+"""Between two checkpoints: a reader has so many to read behind one. Spark makes one every 10, and
+delta-rs every 100."""
+_SMALL_CHECKPOINT: Final = 128 << 10
+"""Bytes, which cost nothing to speak of."""
 _ONE_FILE: Final = 1 << 40
 _ENGINE: Final = "Headwater"
 _ADD: Final = frozenset(
@@ -150,11 +153,34 @@ def commit(
         aside.unlink(missing_ok=True)
 
 
-def keep_short(table: DeltaTable) -> None:
+def keep_short(table: DeltaTable, folder: Path) -> None:
     """Make a checkpoint of the log, if it is time. That can fail: the table is what it is."""
-    if table.version() % _CHECKPOINT_EVERY == 0:
+    version = table.version()
+    if version % _LEAST_COMMITS == 0 and checkpoint_is_due(folder / "_delta_log", version):
         with suppress(DeltaError, OSError):
             table.create_checkpoint()
+
+
+def checkpoint_is_due(log: Path, version: int) -> bool:
+    """Whether the commits since the last checkpoint are as large as it is, or many. It lists all
+    files that were removed for as long as old versions can be read: one every few commits would
+    soon be most of what is written."""
+    try:
+        last = json.loads((log / "_last_checkpoint").read_text(encoding="utf-8"))
+        newest, size = int(last["version"]), int(last["sizeInBytes"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return True
+    if size <= _SMALL_CHECKPOINT or not newest <= version < newest + _MOST_COMMITS:
+        return True
+    return _bytes_of_commits(log, range(newest + 1, version + 1)) >= size
+
+
+def _bytes_of_commits(log: Path, versions: range) -> int:
+    found = 0
+    for one in versions:
+        with suppress(OSError):
+            found += (log / f"{one:020}.json").stat().st_size
+    return found
 
 
 def _now_ms() -> int:

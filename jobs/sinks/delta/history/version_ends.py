@@ -70,7 +70,7 @@ def replace(
         actions += marked(found[path], descriptor, count)
     commit(folder, table.version(), actions, transaction)
     table.update_incremental()
-    keep_short(table)
+    keep_short(table, folder)
     return True
 
 
