@@ -47,7 +47,7 @@ _QUIET_LAG_S: Final = 10.0
 _REACH_S: Final = 600.0
 _WAIT_S: Final = 5.0
 _POLL_S: Final = 0.5
-_SEARCH: Final = '"translog.flush_threshold_size" = "32mb"'
+_SEARCH: Final = '"translog.flush_threshold_size" = "8mb"'
 """By default OpenSearch keeps up to 512 MB of what it was sent to apply it anew after a kill: all
 that came since the last one, some minutes of work on a busy machine."""
 _NEVER: Final = (
