@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 import json
-import os
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack
-from functools import partial
-from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import psycopg
 import pytest
@@ -19,22 +15,10 @@ import headwater
 from cdc.lsn import parse_lsn
 from headwater.lag.verified import Verified, read_verified
 from jobs.generations.view_state import view_directory
-from stack.ports import free_port
-from tests.support.commands import short_waits
-from tests.support.commands.deployment import Deployment
 from tests.support.commands.scraping import SLACK_S
-from tests.support.commands.verified_shop import TABLES, VIEWS, Shop, calm
+from tests.support.commands.verified_shop import VIEWS, Shop, calm, verified_shop
 from tests.support.servers.lent_jvm import Lender
-from tests.support.servers.postgres import fresh_database
-from tests.support.servers.proxy import proxied
 from tests.support.waiting import wait_until
-
-_SOON: Final = {
-    "headwater.freshness:_REST": 0,
-    "cdc.lag.states:STALLED_S": 5.0,
-    "jobs.sinks.redis.client:TIMEOUT_S": 5.0,
-}
-"""Of apply, which a store that stalls keeps waiting: for how long is no matter here."""
 
 
 @pytest.fixture(scope="module")
@@ -45,40 +29,10 @@ def shop(
     redis_server: str,
     lender: Lender,
 ) -> Iterator[Shop]:
-    home: Path = tmp_path_factory.mktemp("verified")
-    with ExitStack() as stack:
-        source = stack.enter_context(fresh_database(postgres))
-        deployment = Deployment(home, f"t{os.urandom(5).hex()}", source, kafka, jvm=lender)
-        store_url, store = stack.enter_context(proxied(redis_server))
-        ports = {"capture": free_port(set())}
-        ports["apply"] = free_port(set(ports.values()))
-        made = Shop(deployment, redis_server, store, ports, {})
-        declared = "\n".join(
-            f'[views.{made.name(view)}]\nstore = "cache"\nkey = ["id"]\nsql = """{sql}"""'
-            for view, sql in VIEWS.items()
-        )
-        deployment.extra = (
-            f'[stores.cache]\nkind = "redis"\nurl = "{store_url}"\n'
-            f"[metrics]\ncapture = {ports['capture']}\napply = {ports['apply']}\n"
-            "[capture]\nheartbeat_s = 2\n"
-            f'[apply]\nengine = "database"\nretry_s = 5\nstate = "{home / "state"}"\n{declared}\n'
-        )
-        deployment.execute(*TABLES)
-        deployment.init()
-        capture = stack.enter_context(deployment.running("capture"))
-        deployment.captured(capture)
-        deployment.environment = short_waits.waiting(_SOON)
-        apply = stack.enter_context(deployment.running("apply", "--json"))
-        deployment.environment = {}
-        made.processes.update(capture=capture, apply=apply)
-        for view in VIEWS:
-            wait_until(partial(live, made, view), f"apply to build {view}", 180)
+    with verified_shop(
+        tmp_path_factory.mktemp("verified"), postgres, kafka, redis_server, lender
+    ) as made:
         yield made
-
-
-def live(shop: Shop, view: str) -> bool:
-    client: Any = redis.Redis.from_url(shop.redis_url)
-    return client.get(f"{shop.name(view)}@live") is not None
 
 
 @pytest.mark.timeout(600)
@@ -250,22 +204,36 @@ def test_lag_is_true_while_each_part_stands_in_turn(shop: Shop) -> None:
     seen = shop.scrape("apply")
     heartbeat_s = seen["headwater_view_heartbeat_timestamp_seconds", source, view]
     assert time.time() - heartbeat_s < 10, "a heartbeat each second, all the way"
+    _capture_stands(shop, view)
+    calm(shop)
+    _apply_stands(shop, view)
+    calm(shop)
+    _store_stands(shop, view)
+    calm(shop)
 
-    def lag_s() -> float:
-        return shop.scrape("apply").get(("headwater_view_lag_seconds", source, view), 0.0)
 
+def _lag_s(shop: Shop, view: str) -> float:
+    lag = "headwater_view_lag_seconds", shop.deployment.name, view
+    return shop.scrape("apply").get(lag, 0.0)
+
+
+def _capture_stands(shop: Shop, view: str) -> None:
+    source = shop.deployment.name
     unknown = "headwater_view_state", "source unknown", source, view
     with shop.frozen("capture"):
         age = shop.committed("update orders set paid = paid + 1 where id = 7")
-        wait_until(lambda: lag_s() > 4, "what is not captured to be lag")
-        wait_until(lambda: age.agrees(lag_s()), "what capture has not read to be lag of the view")
+        wait_until(lambda: _lag_s(shop, view) > 4, "what is not captured to be lag")
+        wait_until(
+            lambda: age.agrees(_lag_s(shop, view)),
+            "what capture has not read to be lag of the view",
+        )
         found = shop.scrape("apply")
         assert found["headwater_view_lag_records", source, view] == 0, "Kafka has nothing of it"
         wait_until(
             lambda: shop.scrape("apply")[unknown] == 1,
             "the source to be unknown when three heartbeats are missing",
         )
-        wait_until(lambda: age.agrees(lag_s()), "its lag to be known all the same")
+        wait_until(lambda: age.agrees(_lag_s(shop, view)), "its lag to be known all the same")
         told = shop.json("lag")
         assert {one["state"] for one in told["summary"]} == {"source unknown"}
         assert age.agrees(shop.json("view", "show", view)["lag"]["behind_s"])
@@ -276,8 +244,9 @@ def test_lag_is_true_while_each_part_stands_in_turn(shop: Shop) -> None:
         unwell = shop.json("health", "--views", "--max-lag", "600", code=None)
         of_views = [one for one in unwell["problems"] if one.startswith("view ")]
         assert not of_views, "a frozen capture loses its slot after a while, no view is late for it"
-    calm(shop)
 
+
+def _apply_stands(shop: Shop, view: str) -> None:
     with headwater.Views(shop.deployment.config) as views, shop.frozen("apply"):
         before = views.lag()
         assert before.keys() == {shop.name(one) for one in VIEWS}
@@ -296,8 +265,10 @@ def test_lag_is_true_while_each_part_stands_in_turn(shop: Shop) -> None:
         assert told["state"] in ("fresh", "falling back")
         document = shop.json("lag", view, "--partitions")
         assert sum(one["behind_records"] for one in document["views"]) == 7
-    calm(shop)
 
+
+def _store_stands(shop: Shop, view: str) -> None:
+    source = shop.deployment.name
     shop.store.stall()
     try:
         age = shop.committed("update orders set paid = 4 where id = 9")
@@ -305,7 +276,7 @@ def test_lag_is_true_while_each_part_stands_in_turn(shop: Shop) -> None:
             lambda: "does not answer" in shop.get("apply", "/readyz")[1], "the store to be missed"
         )
         assert shop.get("apply", "/readyz")[0] == 503
-        wait_until(lambda: age.agrees(lag_s()), "the change to be lag")
+        wait_until(lambda: age.agrees(_lag_s(shop, view)), "the change to be lag")
         records = "headwater_view_lag_records", source, view
         wait_until(lambda: shop.scrape("apply")[records] == 1, "the change to be in Kafka")
         stalled = "headwater_view_state", "stalled", source, view
@@ -314,4 +285,3 @@ def test_lag_is_true_while_each_part_stands_in_turn(shop: Shop) -> None:
         assert shop.get("capture", "/readyz")[0] == 200
     finally:
         shop.store.release()
-    calm(shop)

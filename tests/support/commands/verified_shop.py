@@ -3,20 +3,28 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
+from pathlib import Path
+from typing import Any, Final
 
 import psycopg
+import redis
 
+from stack.ports import free_port
+from tests.support.commands import short_waits
 from tests.support.commands.deployment import Deployment
 from tests.support.commands.scraping import Age, get, scrape
 from tests.support.servers.forked_command import Child
-from tests.support.servers.proxy import Proxy
+from tests.support.servers.lent_jvm import Lender
+from tests.support.servers.postgres import fresh_database
+from tests.support.servers.proxy import Proxy, proxied
 from tests.support.waiting import wait_until
 
 TABLES = (
@@ -37,6 +45,13 @@ VIEWS = {
         from orders""",
     "paid": "select id, customer, paid from orders where paid > 0",
 }
+
+_SOON: Final = {
+    "headwater.freshness:_REST": 0,
+    "cdc.lag.states:STALLED_S": 5.0,
+    "jobs.sinks.redis.client:TIMEOUT_S": 5.0,
+}
+"""Of apply, which a store that stalls keeps waiting: for how long is no matter here."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,3 +141,40 @@ def calm(shop: Shop) -> None:
         return not any(left)
 
     wait_until(well, "all to be well")
+
+
+@contextmanager
+def verified_shop(
+    home: Path, postgres: str, kafka: str, redis_server: str, lender: Lender
+) -> Iterator[Shop]:
+    """The views in Redis, behind a proxy, beside a capture and an apply that have metrics."""
+    with ExitStack() as stack:
+        source = stack.enter_context(fresh_database(postgres))
+        deployment = Deployment(home, f"t{os.urandom(5).hex()}", source, kafka, jvm=lender)
+        store_url, store = stack.enter_context(proxied(redis_server))
+        ports = {"capture": free_port(set())}
+        ports["apply"] = free_port(set(ports.values()))
+        made = Shop(deployment, redis_server, store, ports, {})
+        declared = "\n".join(
+            f'[views.{made.name(view)}]\nstore = "cache"\nkey = ["id"]\nsql = """{sql}"""'
+            for view, sql in VIEWS.items()
+        )
+        deployment.extra = (
+            f'[stores.cache]\nkind = "redis"\nurl = "{store_url}"\n'
+            f"[metrics]\ncapture = {ports['capture']}\napply = {ports['apply']}\n"
+            "[capture]\nheartbeat_s = 2\n"
+            f'[apply]\nengine = "database"\nretry_s = 5\nstate = "{home / "state"}"\n{declared}\n'
+        )
+        deployment.execute(*TABLES)
+        deployment.init()
+        capture = stack.enter_context(deployment.running("capture"))
+        deployment.captured(capture)
+        deployment.environment = short_waits.waiting(_SOON)
+        apply = stack.enter_context(deployment.running("apply", "--json"))
+        deployment.environment = {}
+        made.processes.update(capture=capture, apply=apply)
+        client: Any = redis.Redis.from_url(redis_server)
+        for view in VIEWS:
+            live = partial(client.get, f"{made.name(view)}@live")
+            wait_until(live, f"apply to build {view}", 180)
+        yield made
