@@ -24,6 +24,7 @@ from jobs.without_mirrors.group_offsets import AGAIN_S
 
 _REMEMBERED: Final = 2_000
 """Batches whose offsets are at hand; of older ones the state database is asked."""
+_REST_S: Final = 1.0
 _PATIENCE_S: Final = 1.0
 """How long the groups of other views are tried, when Kafka refuses one."""
 
@@ -99,11 +100,11 @@ class GroupOffsets:
 
     def commit(self, per_s: float = math.inf) -> None:
         """Commit the groups of the views that have come further, and of others once a day. All
-        groups together are committed at most ``per_s`` times a second: each rests so long. What
-        cannot be committed now is with the next call."""
+        groups together are committed at most ``per_s`` times a second, so each rests, for a second
+        at most. What cannot be committed now is with the next call."""
         began = self.clock()
         with self._lock:
-            rest_s = sum(bool(view.group) for view in self._views.values()) / per_s
+            rest_s = min(_REST_S, sum(bool(view.group) for view in self._views.values()) / per_s)
             due = [
                 (view, view.reached)
                 for view in self._views.values()
