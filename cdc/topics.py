@@ -1,7 +1,8 @@
 """Names of topics, slots and groups, and the partition a key goes to. Pure.
 
 Debezium's rules: ``<source>.<schema>.<table>`` with every character outside ``[A-Za-z0-9._-]``
-replaced by ``_``. Two tables may so collide; ``cdc.routes.faults`` finds them.
+replaced by ``_``, and by two what is two characters in Java. Two tables may so collide;
+``cdc.routes.faults`` finds them.
 """
 
 from __future__ import annotations
@@ -20,17 +21,17 @@ def table_topic(source: str, schema: str, table: str) -> str:
 
 def kafka_name(name: str) -> str:
     """A name as Kafka allows it."""
-    return _OUTSIDE.sub("_", name)
+    return _OUTSIDE.sub(lambda found: "_" * (1 + (found[0] > "\uffff")), name)
 
 
 def snapshot_topic(source: str, snapshot_id: int, schema: str, table: str) -> str:
     """The rows of one table that a snapshot on demand has read; nobody else's topic."""
-    return snapshot_prefix(source, snapshot_id) + _OUTSIDE.sub("_", f"{schema}.{table}")
+    return snapshot_prefix(source, snapshot_id) + kafka_name(f"{schema}.{table}")
 
 
 def snapshot_prefix(source: str, snapshot_id: int) -> str:
     """How the names of all topics of one snapshot begin."""
-    return _OUTSIDE.sub("_", f"{source}.__snapshot.{snapshot_id}.")
+    return kafka_name(f"{source}.__snapshot.{snapshot_id}.")
 
 
 def schemas_topic(source: str) -> str:

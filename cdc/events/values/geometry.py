@@ -69,7 +69,9 @@ def _well_known_binary(type_name: str, numbers: list[float]) -> bytes:
         right, top, left, bottom = numbers
         numbers = [right, top, right, bottom, left, bottom, left, top]
     if type_name in ("box", "polygon"):
-        numbers = [*numbers, *numbers[:2]]
+        open_ring = len(numbers) > 2 and tuple(numbers[:2]) != tuple(numbers[-2:])
+        if type_name == "box" or open_ring:
+            numbers = [*numbers, *numbers[:2]]
         head = pack("<BII", _LITTLE_ENDIAN, _POLYGON, 1)
     else:
         head = pack("<BI", _LITTLE_ENDIAN, _LINE_STRING)

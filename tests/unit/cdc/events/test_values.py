@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from base64 import b64decode
 from decimal import Decimal
 
 import pytest
@@ -267,3 +268,19 @@ def test_a_column_at_once_is_its_values_one_by_one(type: TypeInfo, values: list[
             of_column(values)
     else:
         assert of_column(values) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "points"),
+    [
+        (b"((1,2),(3,4),(5,6))", 4),
+        (b"((1,2),(3,4),(1,2))", 3),
+        (b"((0,0),(3,4),(-0,0))", 3),
+        (b"((1,1))", 1),
+        (b"((NaN,1),(3,4),(NaN,1))", 4),
+    ],
+)
+def test_a_polygon_is_closed_once_as_debezium_closes_it(text: bytes, points: int) -> None:
+    wkb = b64decode(json.loads(encode(base("polygon"), text))["wkb"])
+    assert int.from_bytes(wkb[9:13], "little") == points
+    assert len(wkb) == 13 + 16 * points
