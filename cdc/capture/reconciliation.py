@@ -75,7 +75,7 @@ def reconcile(config: Config, conn: Connection, broker: Broker, read: Read = orj
     refuse_other_form(config, mark.form)
     identity = check_source(config, conn, mark, lambda: newest_event(broker, mark, read))
     ends = broker.end_offsets(sorted(broker.partitions(sorted(mark.offsets))))
-    _check_topics(mark, ends)
+    check_topics(mark, ends)
     ids = broker.topic_ids(sorted(ends))
     check_topic_ids(mark, ids)
     routed = check_routes(config.source, conn, mark, ends)
@@ -255,14 +255,20 @@ def _source_fault(mark: Mark, wal_end: int) -> HeadwaterError | None:
     return None
 
 
-def _check_topics(mark: Mark, ends: dict[str, dict[int, int]]) -> None:
+def check_topics(mark: Mark, ends: Mapping[str, Mapping[int, int]]) -> None:
+    """Raise ``LogError`` for topics that have other partitions than at the mark, or lost records.
+    Pure."""
+    of_rows = {of["rows"]["topic"] for of in mark.routed.values() if "rows" in of}
     for topic, offsets in mark.offsets.items():
         if len(ends.get(topic, {})) > len(offsets):
             raise LogError(
                 f"topic {topic} has {len(ends[topic])} partitions but had {len(offsets)} when "
                 "capture last wrote to it: keys would move to other partitions and lose their "
                 "order",
-                "run `headwater topics add-partitions`, which takes the new ones over if all "
+                "run `headwater init --again`: `headwater topics add-partitions` knows no topics "
+                "of rows"
+                if topic in of_rows
+                else "run `headwater topics add-partitions`, which takes the new ones over if all "
                 "changes of before are applied; if it refuses them, run `headwater init --again`",
             )
         if topic not in ends and not any(offsets.values()):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from cdc.capture.routed_tables import check_joining
@@ -16,9 +16,14 @@ from headwater.check.finding import Finding
 
 
 def kafka(
-    broker: Broker, address: str, specs: list[TopicSpec], initialised: bool
+    broker: Broker,
+    address: str,
+    specs: list[TopicSpec],
+    initialised: bool,
+    of_rows: Collection[str] = (),
 ) -> Iterator[Finding]:
-    """Raises ``HeadwaterError`` when Kafka cannot be reached."""
+    """``of_rows`` are topics of rows beside events. Raises ``HeadwaterError`` when Kafka cannot be
+    reached."""
     existing = broker.partitions([spec.name for spec in specs])
     yield Finding("ok", "kafka", f"reachable at {address}")
     missing = [spec.name for spec in specs if spec.name not in existing]
@@ -37,8 +42,12 @@ def kafka(
         if name in single:
             yield Finding("error", "topics", message, f"delete topic {name}; init creates it")
         elif has < wanted:  # more were asked for with `topics add-partitions`
-            hint = f"set kafka.partitions = {has}: it applies to new topics only; or run "
-            hint += "`headwater topics add-partitions`"
+            hint = f"set kafka.partitions = {has}: it applies to new topics only; or "
+            hint += (
+                "stop capture, add them with Kafka's tools, and run `headwater init --again`"
+                if name in of_rows
+                else "run `headwater topics add-partitions`"
+            )
             yield Finding("warning", "topics", message, hint)
     yield from _cleanup(broker, {spec.name: spec for spec in specs if spec.name in existing})
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from cdc.capture.reconciliation import check_topic_ids
+from cdc.capture.reconciliation import check_topic_ids, check_topics
 from cdc.errors import LogError
 from cdc.events.marks import Mark, decode_mark
 
@@ -18,3 +18,13 @@ def test_a_topic_that_was_recreated_is_refused_unless_it_had_held_nothing() -> N
     check_topic_ids(found, {"t": "t1", "empty": "e2", "unknown": "u1"})
     with pytest.raises(LogError, match=r"topic t was recreated.*init --again"):
         check_topic_ids(found, {"t": "t2", "empty": "e1"})
+
+
+def test_more_partitions_of_a_topic_of_rows_are_no_matter_for_add_partitions() -> None:
+    routed = {"public.t": {"topic": "t", "rows": {"topic": "rows", "content": "row"}}}
+    mark = Mark(100, {"t": {0: 5}, "rows": {0: 5}}, "7", 1, "db", "slot", routed=routed)
+    check_topics(mark, {"t": {0: 5}, "rows": {0: 6}})
+    with pytest.raises(LogError, match=r"topic rows has 2 part.*Run `headwater init --again`: `h"):
+        check_topics(mark, {"t": {0: 5}, "rows": {0: 5, 1: 0}})
+    with pytest.raises(LogError, match=r"topic t has 2 part.*Run `headwater topics add-partitions"):
+        check_topics(mark, {"t": {0: 5, 1: 0}, "rows": {0: 5}})

@@ -35,12 +35,18 @@ class Kafka:
         return {name: {"cleanup.policy": self.held[name][1]} for name in topics}
 
 
-def found(**held: tuple[int, str]) -> list[Finding]:
+def found_by(config: Config, **held: tuple[int, str]) -> list[Finding]:
     """What is wrong where some topics are not as ``init`` makes them."""
-    specs = topic_specs(CONFIG, [TABLE])
+    specs = topic_specs(config, [TABLE])
     asmade = {one.name: (one.partitions, _policy(one)) for one in specs}
     broker = cast(Broker, Kafka({**asmade, **held}))
-    return [one for one in kafka(broker, "none:1", specs, True) if one.level != "ok"]
+    of_rows = config.source.rows_topics([(TABLE.schema, TABLE.name)]).values()
+    return [one for one in kafka(broker, "none:1", specs, True, of_rows) if one.level != "ok"]
+
+
+def found(**held: tuple[int, str]) -> list[Finding]:
+    """The same of tables without routes."""
+    return found_by(CONFIG, **held)
 
 
 def _policy(spec: TopicSpec) -> str:
@@ -73,6 +79,17 @@ def test_other_partitions_are_told_and_of_marks_there_is_one() -> None:
     assert not found(**{ITEM: (5, "delete")})  # `topics add-partitions` adds them
     (fault,) = found(**{PROGRESS: (2, "compact")})
     assert (fault.level, fault.hint) == ("error", f"Delete topic {PROGRESS}; init creates it.")
+
+
+def test_a_topic_of_rows_gets_no_more_partitions_by_a_command() -> None:
+    route = RouteSettings(tables=("public.item",), rows_topic="{source}.rows")
+    source = CONFIG.source.model_copy(update={"routes": (route,)})
+    config = CONFIG.model_copy(update={"source": source})
+    rows, events = found_by(config, **{"shop.rows": (1, "delete"), ITEM: (1, "delete")})
+    if "shop.rows" not in rows.message:
+        rows, events = events, rows
+    assert "add them with Kafka's tools, and run `headwater init --again`" in rows.hint
+    assert "`headwater topics add-partitions`" in events.hint
 
 
 def test_topics_that_hold_no_truncate_are_not_warned_of() -> None:
