@@ -21,11 +21,18 @@ _MISSED_S: Final = 1.0
 
 
 class CapturedTable(NamedTuple):
-    """``relation`` has the columns as they are published, treated ones as text."""
+    """``relation`` has the columns as they are published, treated ones as text; ``rows_topic`` is
+    the second topic, if there is one."""
 
     label: str
     topic: str
     relation: Relation
+    rows_topic: str = ""
+
+    @property
+    def topics(self) -> list[str]:
+        """Both."""
+        return [self.topic, self.rows_topic] if self.rows_topic else [self.topic]
 
 
 class Tables:
@@ -71,6 +78,6 @@ class Tables:
             for table in captured_tables(conn, source):
                 shape = relation(conn, table.oid, types, source.publication_name, source.keys)
                 shape = treated(conn, shape, source)
-                topic = source.topic(table.schema, table.name)
-                found[table.label] = CapturedTable(table.label, topic, shape)
+                at = source.place(table.schema, table.name)
+                found[table.label] = CapturedTable(table.label, at.topic, shape, at.rows_topic)
         return found

@@ -88,7 +88,8 @@ class TopicPage:
 
     topic: str
     table: str
-    """``schema.table``; "" of a topic that is of none, as that of dead letters."""
+    """``schema.table``, of several tables apart by commas; "" of a topic that is of none, as that
+    of dead letters."""
     partitions: tuple[PartitionPage, ...]
     records: int
     retention_s: float | None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
@@ -16,7 +16,7 @@ from headwater.api.access.principal import Principal
 from headwater.api.pipeline.cached import Cached
 from headwater.api.problems import ProblemError, unavailable
 from headwater.api.state_watch import Watching
-from headwater.api.tables import Tables
+from headwater.api.tables import CapturedTable, Tables
 from headwater.cli.dead_letters.capture import Listing
 from headwater.cli.trace.display import document as trace_document
 from headwater.cli.trace.way import OfView, traced
@@ -128,7 +128,7 @@ class Figures:
 
     def _labels(self) -> Mapping[str, str]:
         """``schema.table`` by topic."""
-        return {one.topic: one.label for one in self._tables.all().values()}
+        return labels_by_topic(self._tables.all().values())
 
     def _asked_topics(self) -> TopicsPage:
         seen = self._watching.seen
@@ -137,6 +137,15 @@ class Figures:
             for topic in {one.topic for one in view.partitions}:
                 read_by.setdefault(topic, []).append(view.view)
         return look_ups.topics(self._config, self._labels(), read_by)
+
+
+def labels_by_topic(tables: Iterable[CapturedTable]) -> dict[str, str]:
+    """``schema.table`` by topic, also by those of rows; of a topic of several all of them. Pure."""
+    found: dict[str, str] = {}
+    for one in tables:
+        for topic in one.topics:
+            found[topic] = f"{found[topic]}, {one.label}" if topic in found else one.label
+    return found
 
 
 def refuse_unknown(config: Config, view: str) -> None:
