@@ -115,23 +115,24 @@ class Source(Section):
 
     def own_topic(self, schema: str, table: str) -> str:
         """The same, for who reads one table's events. Raises ``UsageError`` where others are in
-        it, or where it has no events."""
+        it, where it has no events, or where keys have a field that is no column."""
         place = self.place(schema, table)
         if fault := content_fault(f"{schema}.{table}", place):
             raise UsageError(*fault)
-        if place.shared and place.rows_topic:
-            raise UsageError(
-                f"{schema}.{table}: its rows share topic {place.rows_topic} with those of other "
-                f"tables (rows_topic of route {place.route + 1} of source.routes), and keys are of "
-                "both topics: only keys of one table can be read",
-                "put {schema} and {table} into rows_topic",
-            )
         if place.shared:
             raise UsageError(
                 f"{schema}.{table} is in topic {place.topic}, which may hold several tables "
                 f"(route {place.route + 1} of source.routes): only topics of one table can be read",
                 "route the table to a topic of its own, or capture it by a second configuration, "
                 "with another source.name and slot",
+            )
+        if place.key_field:
+            raise UsageError(
+                f"{schema}.{table}: its rows share topic {place.rows_topic} with those of other "
+                f"tables (rows_topic of route {place.route + 1} of source.routes), and keys of both "
+                f"topics have the field {place.key_field}: only keys without it can be read",
+                "put {schema} and {table} into rows_topic, or set distinct_keys = true there if no "
+                "two of its tables ever have the same key",
             )
         return place.topic
 

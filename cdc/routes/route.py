@@ -56,10 +56,17 @@ class Route:
         """Whether a topic of it may hold several tables."""
         return bool(self.key_field) or self.distinct_keys
 
+    @property
+    def shares_events(self) -> bool:
+        """The same of the first topic alone: the second one may be the one of several."""
+        apart = self.rows_topic and {"schema", "table"} <= set(variables(self.topic))
+        return self.shared and not apart
+
 
 class Place(NamedTuple):
     """Where a table's events are. ``identifier`` is what ``key_field`` says of the table: the topic
-    that it would have without a route. ``route`` is that one's number, -1 without."""
+    that it would have without a route. ``shared`` says whether the topic may hold several tables,
+    ``rows_shared`` whether the second one may. ``route`` is the route's number, -1 without."""
 
     topic: str
     key_field: str = ""
@@ -70,6 +77,7 @@ class Place(NamedTuple):
     content: TopicContent = EVENTS
     rows_topic: str = ""
     rows: TopicContent = ROWS
+    rows_shared: bool = False
 
     @property
     def topics(self) -> list[str]:
@@ -79,7 +87,9 @@ class Place(NamedTuple):
     @property
     def beside(self) -> Place:
         """The place of rows that stand beside events."""
-        return self._replace(topic=self.rows_topic, content=self.rows, rows_topic="")
+        return self._replace(
+            topic=self.rows_topic, content=self.rows, rows_topic="", shared=self.rows_shared
+        )
 
     @property
     def recorded(self) -> dict[str, Any]:
@@ -112,7 +122,8 @@ def place_of(source: str, routes: tuple[Route, ...], schema: str, table: str) ->
             known, told = {**groups, **names}, plain if route.key_field else ""
             return Place(
                 _named(route.topic, known), route.key_field, told, route.partition_by,
-                route.shared, number, route.content, _named(route.rows_topic, known), route.rows,
+                route.shares_events, number, route.content, _named(route.rows_topic, known),
+                route.rows, route.shared,
             )  # fmt: skip
     return Place(plain)
 

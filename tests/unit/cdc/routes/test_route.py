@@ -423,3 +423,21 @@ def test_who_reads_one_table_is_refused_a_topic_of_several() -> None:
     assert source.own_topic("public", "b") == "b"
     with pytest.raises(UsageError, match=r"public\.a_1 is in topic a, which may hold several"):
         source.own_topic("public", "a_1")
+
+
+def test_events_that_only_share_a_topic_of_rows_are_read_where_keys_are_as_they_are() -> None:
+    route = {"tables": ["public.*"], "rows_topic": "{source}.rows"}
+    assert config({**route, "distinct_keys": True}).source.own_topic("public", "a") == PLAIN
+    with pytest.raises(UsageError, match="keys of both topics have the field __table"):
+        config(route).source.own_topic("public", "a")
+    for topic in ("{source}.all", "{source}.{table}"):
+        source = config({**route, "topic": topic, "distinct_keys": True}).source
+        with pytest.raises(UsageError, match="which may hold several tables"):
+            source.own_topic("public", "a")
+
+
+def test_events_of_two_tables_do_not_meet_because_their_rows_do() -> None:
+    route = Route(ROUTE_PLAIN, ("public.*",), distinct_keys=True, rows_topic="{source}.rows")
+    assert route_faults("shop", (route,), [("public", "a"), ("public", "b")]) == []
+    (problem,) = route_faults("shop", (route,), [("public", "a b"), ("public", "a_b")])
+    assert "tables public.a b and public.a_b would share the topic shop.public.a_b" in problem
