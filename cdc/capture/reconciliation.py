@@ -256,20 +256,14 @@ def _source_fault(mark: Mark, wal_end: int) -> HeadwaterError | None:
 
 
 def check_topics(mark: Mark, ends: Mapping[str, Mapping[int, int]]) -> None:
-    """Raise ``LogError`` for topics that have other partitions than at the mark, or lost records.
-    Pure."""
-    of_rows = {of["rows"]["topic"] for of in mark.routed.values() if "rows" in of}
     for topic, offsets in mark.offsets.items():
         if len(ends.get(topic, {})) > len(offsets):
             raise LogError(
                 f"topic {topic} has {len(ends[topic])} partitions but had {len(offsets)} when "
                 "capture last wrote to it: keys would move to other partitions and lose their "
                 "order",
-                "run `headwater init --again`: `headwater topics add-partitions` knows no topics "
-                "of rows"
-                if topic in of_rows
-                else "run `headwater topics add-partitions`, which takes the new ones over if all "
-                "changes of before are applied; if it refuses them, run `headwater init --again`",
+                "run `headwater topics add-partitions`, which takes them over if all changes of "
+                "before are applied; for topics of rows, or if refused, `headwater init --again`",
             )
         if topic not in ends and not any(offsets.values()):
             raise LogError(

@@ -129,8 +129,8 @@ class Source(Section):
         if place.key_field:
             raise UsageError(
                 f"{schema}.{table}: its rows share topic {place.rows_topic} with those of other "
-                f"tables (rows_topic of route {place.route + 1} of source.routes), and keys of both "
-                f"topics have the field {place.key_field}: only keys without it can be read",
+                f"tables (rows_topic of route {place.route + 1} of source.routes), and keys of "
+                f"both topics have the field {place.key_field}: only keys without it can be read",
                 "put {schema} and {table} into rows_topic, or set distinct_keys = true there if no "
                 "two of its tables ever have the same key",
             )

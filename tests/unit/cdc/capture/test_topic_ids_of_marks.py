@@ -20,11 +20,8 @@ def test_a_topic_that_was_recreated_is_refused_unless_it_had_held_nothing() -> N
         check_topic_ids(found, {"t": "t2", "empty": "e1"})
 
 
-def test_more_partitions_of_a_topic_of_rows_are_no_matter_for_add_partitions() -> None:
-    routed = {"public.t": {"topic": "t", "rows": {"topic": "rows", "content": "row"}}}
-    mark = Mark(100, {"t": {0: 5}, "rows": {0: 5}}, "7", 1, "db", "slot", routed=routed)
-    check_topics(mark, {"t": {0: 5}, "rows": {0: 6}})
-    with pytest.raises(LogError, match=r"topic rows has 2 part.*Run `headwater init --again`: `h"):
-        check_topics(mark, {"t": {0: 5}, "rows": {0: 5, 1: 0}})
-    with pytest.raises(LogError, match=r"topic t has 2 part.*Run `headwater topics add-partitions"):
-        check_topics(mark, {"t": {0: 5, 1: 0}, "rows": {0: 5}})
+def test_more_partitions_are_told_with_what_a_topic_of_rows_needs() -> None:
+    mark = Mark(100, {"rows": {0: 5}}, "7", 1, "db", "slot")
+    check_topics(mark, {"rows": {0: 6}})
+    with pytest.raises(LogError, match=r"topic rows has 2.*for topics of rows.*`headwater i"):
+        check_topics(mark, {"rows": {0: 5, 1: 0}})
