@@ -66,7 +66,7 @@ def _other_alerts(config: Config, now: Config) -> list[str]:
 
 
 def topics(
-    config: Config, tables: Mapping[str, str], read_by: Mapping[str, Sequence[str]]
+    config: Config, tables: Mapping[str, Sequence[str]], read_by: Mapping[str, Sequence[str]]
 ) -> TopicsPage:
     """``tables`` are labels by topic, ``read_by`` the views of each."""
     at_s, named = time.time(), sorted(tables)
@@ -86,7 +86,7 @@ def topics(
         pages.append(
             TopicPage(
                 topic,
-                tables[topic],
+                ", ".join(tables[topic]),
                 parts,
                 sum(one.end - one.begin for one in parts),
                 None if kept_ms is None else kept_ms / 1000,
@@ -108,7 +108,7 @@ def snapshot_lines(config: Config) -> SnapshotsPage:
 
 
 def dead_letters(
-    config: Config, tables: Mapping[str, str], of_capture: capture.Listing
+    config: Config, tables: Mapping[str, Sequence[str]], of_capture: capture.Listing
 ) -> tuple[float, tuple[DeadLetterLine, ...], tuple[str, ...]]:
     """When they were read, all of them, and what could not be read. ``tables`` are labels by
     topic."""
@@ -143,13 +143,16 @@ def _of_views(config: Config, problems: list[str]) -> Iterator[Entry]:
             problems.append(str(error))
 
 
-def _letter(config: Config, of: Sequence[Entry], tables: Mapping[str, str]) -> DeadLetterLine:
+def _letter(
+    config: Config, of: Sequence[Entry], tables: Mapping[str, Sequence[str]]
+) -> DeadLetterLine:
+    """A record of a topic of several tables may be of each of them."""
     first = next((one for one in of if one.cause != BEHIND), of[0])
     if first.is_row:
         sql = config.views[first.view].sql
         read = tuple(table.name for table in tables_read(first.view, sql))
     else:
-        read = (first.table or tables.get(first.of, ""),)
+        read = (first.table,) if first.table else tuple(tables.get(first.of, ("",)))
     return DeadLetterLine(
         first.view,
         read,

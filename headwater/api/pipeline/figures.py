@@ -126,7 +126,7 @@ class Figures:
         views = [_traced_as_seen(self._config, one, who) for one in found.views]
         return trace_document(found._replace(views=views))
 
-    def _labels(self) -> Mapping[str, str]:
+    def _labels(self) -> Mapping[str, Sequence[str]]:
         """``schema.table`` by topic."""
         return labels_by_topic(self._tables.all().values())
 
@@ -139,12 +139,12 @@ class Figures:
         return look_ups.topics(self._config, self._labels(), read_by)
 
 
-def labels_by_topic(tables: Iterable[CapturedTable]) -> dict[str, str]:
-    """``schema.table`` by topic, also by those of rows; of a topic of several all of them. Pure."""
-    found: dict[str, str] = {}
+def labels_by_topic(tables: Iterable[CapturedTable]) -> dict[str, list[str]]:
+    """``schema.table`` by topic, also by those of rows: of a topic of several all of them. Pure."""
+    found: dict[str, list[str]] = {}
     for one in tables:
         for topic in one.topics:
-            found[topic] = f"{found[topic]}, {one.label}" if topic in found else one.label
+            found.setdefault(topic, []).append(one.label)
     return found
 
 

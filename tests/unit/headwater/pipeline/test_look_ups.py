@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
 from cdc.config import Alerts, Config, RowAlert, load_config
 from headwater.check.finding import Finding
+from headwater.cli.dead_letters.entry import Entry
 from headwater.pipeline import look_ups
 from headwater.pipeline.pages import Check
 
@@ -87,3 +91,20 @@ def test_a_configuration_that_is_wrong_now_is_told(tmp_path: Path) -> None:
     (found,) = look_ups.checks(at_start, lambda: load_config(path))
     assert (found.level, found.check) == ("error", "configuration")
     assert "headwater.toml" in found.message
+
+
+def test_a_dead_letter_of_a_topic_of_several_tables_may_be_of_each(tmp_path: Path) -> None:
+    """Who may see rows of one of them is not told its cause, which may quote a row of another."""
+    found = [
+        Entry(f"{topic}{table}", "", topic, None, "cause", datetime.now(UTC), table=table)
+        for topic, table in (("all", ""), ("own", ""), ("all", "public.b"), ("unknown", ""))
+    ]
+    of_capture = cast(Any, SimpleNamespace(entries=lambda _: found))
+    tables = {"all": ["public.a", "public.b"], "own": ["public.c"]}
+    _, letters, problems = look_ups.dead_letters(
+        config(tmp_path / "headwater.toml"), tables, of_capture
+    )
+    assert sorted(one.tables for one in letters) == [
+        ("",), ("public.a", "public.b"), ("public.b",), ("public.c",)
+    ]  # fmt: skip
+    assert not problems

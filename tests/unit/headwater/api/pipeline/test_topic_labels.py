@@ -15,8 +15,8 @@ def test_topics_of_rows_and_of_several_tables_are_named() -> None:
         CapturedTable("public.c", "s.public.c", shape),
     ]
     assert labels_by_topic(tables) == {
-        "s.public.a": "public.a",
-        "s.public.b": "public.b",
-        "s.rows": "public.a, public.b",
-        "s.public.c": "public.c",
+        "s.public.a": ["public.a"],
+        "s.public.b": ["public.b"],
+        "s.rows": ["public.a", "public.b"],
+        "s.public.c": ["public.c"],
     }
