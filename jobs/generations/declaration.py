@@ -46,8 +46,10 @@ def declaration(document: dict[str, Any]) -> Declaration:
 
 def layout_of(view: View) -> str:
     """A digest of how rows lie in the store: of all settings of a view that ``Declaration`` does
-    not have, and that what is loaded has been made by."""
-    settings = view.model_dump(mode="json", exclude={*Declaration._fields, "change_stream"})
+    not have, and that what is loaded has been made by. A setting at its default is none: later
+    versions have more of them."""
+    others = {*Declaration._fields, "change_stream"}
+    settings = view.model_dump(mode="json", exclude=others, exclude_defaults=True)
     return hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()[:16]
 
 

@@ -70,3 +70,13 @@ def test_what_was_loaded_is_gone_on_with_where_its_rows_lie_as_they_are_to_lie_n
     parts = SimpleNamespace(directory=lambda _: tmp_path)
     build = ViewBuild(cast(Any, parts), cast(Any, host), "v", now, lambda *_: None)
     assert build._gone_on_with(cast(Any, None)) is (reopened if goes_on else None)
+
+
+def test_a_setting_that_later_versions_have_leaves_rows_where_they_lie() -> None:
+    class Later(View):
+        more: bool = False
+
+    settings = {"store": "s", "key": ["id"], "sql": "select id from t", "ttl_s": 5}
+    before, now = View.model_validate(settings), Later.model_validate(settings)
+    assert layout_of(before) == layout_of(now)
+    assert layout_of(now) != layout_of(Later.model_validate({**settings, "more": True}))
