@@ -161,7 +161,8 @@ class Config(Section):
                     raise ValueError(
                         f"views.{name}.{setting}: its store is {kind}, and only {wanted} has that"
                     )
-        refuse_unserved(self.alerts, self.views, self.apply.keep_generations)
+        kept = self.apply
+        refuse_unserved(self.alerts, self.views, kept.keep_generations, kept.keep_days)
         return self
 
     @model_validator(mode="after")

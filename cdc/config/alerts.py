@@ -87,9 +87,9 @@ class Alerts(Section):
         return self
 
 
-def refuse_unserved(alerts: Alerts, views: Mapping[str, View], kept: int) -> None:
+def refuse_unserved(alerts: Alerts, views: Mapping[str, View], kept: int, kept_days: float) -> None:
     """Raise ``ValueError`` where one is of a view that is not declared, or without changes, or
-    where no earlier generations are ``kept``."""
+    where no earlier generations are ``kept``, for no time."""
     for name, alert in alerts.rows.items():
         if not alert.view:
             continue
@@ -103,10 +103,11 @@ def refuse_unserved(alerts: Alerts, views: Mapping[str, View], kept: int) -> Non
             raise ValueError(
                 f"alerts.rows.{name}.view: needs change_stream = true in [views.{alert.view}]"
             )
-        if not kept:
+        if not kept or not kept_days:
+            needed = "apply.keep_days above 0" if kept else "apply.keep_generations of at least 1"
             raise ValueError(
-                f"alerts.rows.{name}.view: needs apply.keep_generations of at least 1: else a "
-                "build drops changes that were not looked at yet"
+                f"alerts.rows.{name}.view: needs {needed}: else a build drops changes that were "
+                "not looked at yet"
             )
 
 

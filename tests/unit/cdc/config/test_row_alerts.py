@@ -28,15 +28,16 @@ def test_an_alert_is_of_one_table_or_one_view(named: dict[str, str], said: str) 
 
 
 @pytest.mark.parametrize(
-    ("view", "kept", "said"),
+    ("view", "kept", "days", "said"),
     [
-        ("sals", 1, "alerts.rows.big.view: no view 'sals'; .* has: plain, sales"),
-        ("plain", 1, r"needs change_stream = true in \[views.plain\]"),
-        ("sales", 0, "needs apply.keep_generations of at least 1"),
+        ("sals", 1, 7.0, "alerts.rows.big.view: no view 'sals'; .* has: plain, sales"),
+        ("plain", 1, 7.0, r"needs change_stream = true in \[views.plain\]"),
+        ("sales", 0, 7.0, "needs apply.keep_generations of at least 1"),
+        ("sales", 1, 0.0, "needs apply.keep_days above 0"),
     ],
 )
 def test_a_view_needs_a_change_stream_and_a_generation_to_finish(
-    view: str, kept: int, said: str
+    view: str, kept: int, days: float, said: str
 ) -> None:
     def views(**served: bool) -> dict[str, View]:
         return {
@@ -48,6 +49,6 @@ def test_a_view_needs_a_change_stream_and_a_generation_to_finish(
     alert = RowAlert(view=view, when="after.id = 1", webhook="https://hooks.example.com")
     alerts = Alerts(secret_file="secret", rows={"big": alert})
     with pytest.raises(ValueError, match=said):
-        refuse_unserved(alerts, declared, kept)
-    refuse_unserved(alerts, views(**{view: True}), 1)
+        refuse_unserved(alerts, declared, kept, days)
+    refuse_unserved(alerts, views(**{view: True}), 1, 0.5)
     assert (alerts.is_of(view), alerts.is_of("other")) == (True, False)
