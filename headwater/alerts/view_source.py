@@ -31,10 +31,9 @@ from jobs.state.feeds.alert_places import (
     hold_alert,
     note_place,
     read_part,
-    refuse_unlogged,
-    without_log,
 )
 from jobs.state.feeds.feed_reader import LoggedChange, feed_session, read_feed
+from jobs.state.feeds.logged_views import refuse_unlogged, without_log, without_old_rows
 from jobs.state.server.connection import Connection
 
 _POLL_S: Final = 0.1
@@ -116,7 +115,8 @@ class ViewReader:
         """Some changes; nothing where nothing comes in time, and while another server reads.
 
         Raises ``RetryableError`` where the state database, or the view's changes, are not there,
-        ``LogError`` where changes are gone, and what ``enter`` raises.
+        ``LogError`` where changes are gone, or an update is logged without the row before it, and
+        what ``enter`` raises.
         """
         until = time.monotonic() + timeout_s
         while True:
@@ -143,15 +143,19 @@ class ViewReader:
         return own.note if own is not None and own.generation == partition else ""
 
     def behind(self, reached: Mapping[int, int]) -> int:
-        """How many changes are not done. Raises ``RetryableError`` where the view has other columns
-        by now, which whoever reads has to know of."""
+        """How many changes are not done, also of generations that come next. Raises
+        ``RetryableError`` where the view has other columns by now, which whoever reads has to know
+        of, and where rows before an update are logged no more."""
         if self._log is None or time.monotonic() < self._counted_at:
             return self._behind
         self._counted_at = time.monotonic() + _COUNTED_EVERY_S
-        if alert_log(self._conn, self._alert, self._view).columns != self._log.columns:
+        found = alert_log(self._conn, self._alert, self._view)
+        if self._log.old_rows and not found.old_rows:
+            raise without_old_rows(self._view)
+        if found.columns != self._log.columns:
             raise RetryableError(f"view {self._view} has other columns now", "none is needed")
         number = reached.get(self._log.generation, self._done)
-        self._behind = count_from(self._conn, self._log, number)
+        self._behind = count_from(self._conn, self._alert, self._log, number)
         return self._behind
 
     def _look(self) -> list[FetchedRecord]:

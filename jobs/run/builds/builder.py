@@ -28,7 +28,7 @@ from jobs.sinks.row_errors import Refused, RowsRefusedError, RowsUnfitError
 from jobs.sinks.rows import Rows
 from jobs.state.batch.stream_offsets import read_progress
 from jobs.state.dead_letters.parked_keys import too_many_parked
-from jobs.state.feeds.feed_tables import Feed, empty_feed, fill_feed, make_feed, opened_feed
+from jobs.state.feeds.feed_tables import Feed, begin_filling, fill_feed, make_feed, opened_feed
 from jobs.state.groups.tables import fill_groups, with_groups
 from jobs.state.histories.queue import History, make_queue, make_up_for_history
 from jobs.state.mirrors.indexes import make_indexes
@@ -234,7 +234,7 @@ def load_nothing(conn: Connection, generation: Generation, store: LoadedStore) -
     with translated(f"loading view {generation.record.name}"), conn.transaction():
         conn.execute(f"truncate {generation.kept.shown}".encode())
         if generation.feed is not None:
-            empty_feed(conn, generation.feed)
+            begin_filling(conn, generation.feed)
         mark_every_key(conn, generation.kept)
         note_loaded(conn, generation.record.id)
 

@@ -22,7 +22,7 @@ from jobs.sinks.row_errors import TOLD, RowsRefusedError, RowsUnfitError
 from jobs.state.batch.stream_offsets import Progress
 from jobs.state.dead_letters.parked_keys import ParkedKey, any_parked, key_at, park, unpark
 from jobs.state.feeds.feed_log import RowChange, append_changes
-from jobs.state.feeds.feed_tables import Feed
+from jobs.state.feeds.feed_tables import Feed, end_filling
 from jobs.state.groups.sums import GroupSums
 from jobs.state.groups.tables import UNKNOWN
 from jobs.state.server.connection import Connection, numbered, translated
@@ -37,6 +37,7 @@ from jobs.state.views.dirty_keys import (
     take,
     waits_since,
 )
+from jobs.state.views.missed_changes import makes_up
 from jobs.state.views.rows_query import all_rows_sql, dirty_rows_sql, many_rows_sql
 from jobs.state.views.view_generation import ViewGeneration
 from jobs.state.views.whole_recomputation import settle_whole, too_large
@@ -81,8 +82,8 @@ class ViewKeeper:
     """Keeps one generation. Use from one thread, with one connection to the state database.
 
     ``feed`` has its changes, if they are served. ``whole_rows`` bounds a view that is computed
-    whole. Keys that are dirty from batch
-    ``sure_from`` on are no doubtful ones: they were made so when nobody kept the view.
+    whole. Keys that are dirty from batch ``sure_from`` on are no doubtful ones: they were made so
+    when nobody kept the view.
     """
 
     view: ViewGeneration
@@ -102,6 +103,8 @@ class ViewKeeper:
     """That of its last turn."""
     _parks: bool = field(default=True, init=False)
     """Whether keys may be parked."""
+    _fills: bool = field(default=True, init=False)
+    """Whether its rows may be those of a build, which are no changes."""
     _lost: LostGroups | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
@@ -126,7 +129,7 @@ class ViewKeeper:
         began = self.clock()
         if conn is not self._session:
             # A server that went down may have lost what was settled last.
-            self._session, self._doubtful = conn, True
+            self._session, self._doubtful, self._fills = conn, True, True
         turn = self._turn(conn)
         turn.seconds = self.clock() - began
         return turn
@@ -230,9 +233,8 @@ class ViewKeeper:
 
     def _whole(self, conn: Connection) -> Turn:
         with translated(f"computing view {self.name} whole"):
-            found = conn.execute(
-                self._whole_sql, {"at_most": self.whole_rows}, prepare=True
-            ).fetchall()
+            bound = {"at_most": self.whole_rows}
+            found = conn.execute(self._whole_sql, bound, prepare=True).fetchall()
         if found[0][4]:
             raise too_large(self.view, self.whole_rows)
         progress, changes = Progress(*found[0][:4]), self._read(found, 5)
@@ -282,9 +284,11 @@ class ViewKeeper:
                 waiting = waits_since(conn, self.view)
             else:
                 waiting = settle(conn, self.view, places, progress.batch, written, gone)
+            if self.feed and self._fills and not makes_up(waiting):
+                end_filling(conn, self.feed)
+                self._fills = False
         self._doubtful = False
-        cause = next(iter(refused.values()), "")
-        at = reached(waiting, progress.batch)
+        at, cause = reached(waiting, progress.batch), next(iter(refused.values()), "")
         return Turn(at, len(places), len(kept), len(refused), cause=cause)
 
     def _put_aside(

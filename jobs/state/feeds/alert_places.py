@@ -2,19 +2,21 @@
 
 Places are kept beside the logs, so that both go back together where a state database is restored
 from an older copy. A new alert begins at the ends of all logs that its view has. A log that is
-begun later, by a build, is read from its start; one that readers go back to, by a rollback, from
-where the alert has left it.
+begun later, by a build, is read from its start, as that is when readers are shown it; one that they
+go back to, by a rollback, from where the alert has left it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final, NamedTuple
 
-from cdc.errors import HeadwaterError, LogError, RetryableError
-from cdc.source.errors import sqlstate
+from cdc.errors import LogError
+from jobs.state.feeds.feed_log import of_tables
 from jobs.state.feeds.feed_reader import AT_ONCE, AT_ONCE_BYTES, LoggedChange
+from jobs.state.feeds.logged_views import refuse_unlogged
 from jobs.state.server.connection import Connection, translated
 from jobs.state.views.view_record import FEED_LOG_SCHEMA
 
@@ -23,21 +25,23 @@ _ANEW: Final = (
     "it has missed"
 )
 
-_OLDER: Final = ("42P01", "42703")
-"""A table or a column lacks: the state database is of an older Headwater."""
-
-
 _HELD: Final = """
 select from pg_catalog.pg_locks l, pg_catalog.hashtextextended(%s, 0) as key
 where l.locktype = 'advisory' and l.granted and l.objsubid = 1
   and l.database = (select oid from pg_catalog.pg_database where datname = current_database())
   and l.classid::bigint = (key >> 32) & 4294967295 and l.objid::bigint = key & 4294967295
 """
-_NEXT: Final = (
-    "select epoch from headwater.feed_shows where name = %(view)s and number > ("
+_SINCE: Final = (
+    "select epoch, number from headwater.feed_shows where name = %(view)s and number > ("
     "select max(s.number) from headwater.feed_shows s join headwater.view_alerts a using (epoch) "
-    "where a.alert = %(alert)s) order by number limit 1"
+    "where a.alert = %(alert)s)"
 )
+_NEXT: Final = f"select epoch from ({_SINCE}) s order by number limit 1"
+_LATER: Final = (
+    "select f.view_id, p.number from headwater.view_alert_places p join headwater.feeds f "
+    f"using (epoch) where p.alert = %(alert)s and p.epoch in (select epoch from ({_SINCE}) s)"
+)
+"""The logs that it comes to after that which it reads."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,35 +80,6 @@ def hold_alert(conn: Connection, source: str, alert: str) -> bool:
     with translated(f"locking alert {alert}"):
         row = conn.execute(query, (_lock_name(source, alert),)).fetchone()
     return bool(row and row[0])
-
-
-def refuse_unlogged(conn: Connection, view: str) -> None:
-    """Raise ``RetryableError`` where what readers of a view see has no log, or one without the row
-    before an update."""
-    query = b"select old_rows from headwater.feeds where name = %s and shown"
-    try:
-        with translated(f"looking for the changes of view {view}"):
-            row = conn.execute(query, (view,)).fetchone()
-    except HeadwaterError as error:
-        if sqlstate(error) not in _OLDER:
-            raise
-        row = (False,)
-    if row is None:
-        raise without_log(view)
-    if not row[0]:
-        raise RetryableError(
-            f"view {view}: `headwater apply` does not know yet that an alert wants the row before "
-            "an update",
-            "restart `headwater apply`",
-        )
-
-
-def without_log(view: str) -> RetryableError:
-    """Of a view of which readers see nothing, or what was built without a log."""
-    return RetryableError(
-        f"view {view}: what its readers see was built without a change stream, or not yet",
-        f"run `headwater view rebuild {view}`",
-    )
 
 
 def begin_alert(conn: Connection, alert: str, view: str) -> bool:
@@ -159,21 +134,16 @@ def alert_log(conn: Connection, alert: str, view: str) -> AlertLog:
 
 def go_over(conn: Connection, alert: str, view: str) -> bool:
     """Have an alert that has decided all of its log go on with that of the generation that readers
-    have seen next; whether there is one."""
-    with translated(f"going on with another generation of view {view}"), conn.transaction():
+    have seen next, where it has a place since then; whether there is one. Raises ``RetryableError``
+    where there is none because what readers see has no log."""
+    with translated(f"going on with another generation of view {view}"):
         row = conn.execute(_NEXT.encode(), {"alert": alert, "view": view}).fetchone()
-        if row is None:
-            return False
-        conn.execute(
-            b"update headwater.view_alerts set epoch = %s where alert = %s", (row[0], alert)
-        )
-        conn.execute(
-            b"insert into headwater.view_alert_places (alert, epoch, number) "
-            b"select %s, epoch, trimmed + 1 from headwater.feeds where epoch = %s "
-            b"on conflict do nothing",
-            (alert, row[0]),
-        )
-    return True
+        if row is not None:
+            query = b"update headwater.view_alerts set epoch = %s where alert = %s"
+            conn.execute(query, (row[0], alert))
+            return True
+    refuse_unlogged(conn, view)
+    return False
 
 
 def note_place(conn: Connection, alert: str, epoch: str, number: int, note: str) -> None:
@@ -215,13 +185,31 @@ def read_part(conn: Connection, log: AlertLog, number: int) -> AlertPart:
     if not is_known:
         raise LogError(f"view {log.view}: the next change is unknown here", _ANEW)
     found = [(LoggedChange(*row[3:10]), row[10]) for row in rows if row[3] is not None]
-    return AlertPart(is_shown, found)
+    return AlertPart(is_shown, with_old_rows(log.view, found))
+
+
+def with_old_rows(
+    view: str, changes: Sequence[tuple[LoggedChange, str | None]]
+) -> Sequence[tuple[LoggedChange, str | None]]:
+    """Those before the first update that was logged without its row before. Raises ``LogError``
+    where that is the first of all."""
+    for at, (change, was) in enumerate(changes):
+        if change.op == "u" and was is None:
+            if at:
+                return changes[:at]
+            raise LogError(
+                f"view {view}: the next change was logged without the row before it, by a "
+                "`headwater apply` that did not know of the alert",
+                _ANEW,
+            )
+    return changes
 
 
 class AlertStand(NamedTuple):
     """Where an alert is in the log that it reads: ``number`` and ``generation``, None and 0 before
-    it has begun; how many changes are ``behind`` that, since when the oldest of them is logged, and
-    what was noted with the place, when. ``is_held``: a server reads for it. Moments are in seconds
+    it has begun; how many changes are ``behind`` that, also in the logs of generations that
+    readers have seen since, since when the oldest of them is logged, and what was noted with the
+    place, when. ``is_held``: a server reads for it. Moments are in seconds
     since 1970."""
 
     number: int | None
@@ -248,20 +236,34 @@ def alert_stand(conn: Connection, source: str, alert: str) -> AlertStand:
         return AlertStand(None, 0, 0, None, "", None, is_held)
     view, note, noted_s = row
     log = alert_log(conn, alert, view)
-    query = (
-        "select count(*), extract(epoch from min(at))::float8 "
-        f"from {FEED_LOG_SCHEMA}.v{log.view_id} where seq >= %s"
-    )
-    with translated(f"counting the changes of view {view}"):
-        counted = conn.execute(query.encode(), (log.number,)).fetchone()
-    assert counted is not None, "it counts"
-    behind, oldest_s = counted
+    behind, oldest_s = _behind(conn, alert, log, log.number)
     return AlertStand(log.number, log.generation, behind, oldest_s, note, noted_s, is_held)
 
 
-def count_from(conn: Connection, log: AlertLog, number: int) -> int:
-    """How many changes are numbered from ``number`` on."""
-    query = f"select count(*) from {FEED_LOG_SCHEMA}.v{log.view_id} where seq >= %s".encode()
-    with translated(f"counting the changes of view {log.view}"):
-        row = conn.execute(query, (number,)).fetchone()
-    return int(row[0]) if row else 0
+def count_from(conn: Connection, alert: str, log: AlertLog, number: int) -> int:
+    """How many changes an alert has in front of it, which is at this one of its log."""
+    return _behind(conn, alert, log, number)[0]
+
+
+def _behind(conn: Connection, alert: str, log: AlertLog, number: int) -> tuple[int, float | None]:
+    """The same, and when the oldest of them was logged."""
+    doing = f"counting the changes of view {log.view}"
+    with translated(doing):
+        later = conn.execute(_LATER.encode(), {"alert": alert, "view": log.view}).fetchall()
+    nothing: tuple[int, float | None] = 0, None
+    found = []
+    for view_id, first in [(log.view_id, number), *later]:
+        query = (
+            "select count(*), extract(epoch from min(at))::float8 "
+            f"from {FEED_LOG_SCHEMA}.v{view_id} where seq >= %s"
+        ).encode()
+        # A generation may be dropped meanwhile.
+        found.append(of_tables(doing, partial(_one, conn, query, first), nothing))
+    moments = [at for _, at in found if at is not None]
+    return sum(count for count, _ in found), min(moments, default=None)
+
+
+def _one(conn: Connection, query: bytes, number: int) -> tuple[int, float | None]:
+    row = conn.execute(query, (number,)).fetchone()
+    assert row is not None, "it counts"
+    return row[0], row[1]

@@ -31,6 +31,10 @@ _APPENDED_AT_ONCE: Final = 4 << 20
 """Characters: a turn may have tens of thousands of rows, and a parameter is below 1 GB."""
 _UNKNOWN: Final = "42P01"
 """No such table: of a generation that is gone, or of a Headwater that had no feeds yet."""
+_OVERWRITTEN: Final = (
+    "on conflict (key) do update set told = excluded.told, row = excluded.row, "
+    "lsn = excluded.lsn, ordinal = excluded.ordinal"
+)
 Found = TypeVar("Found")
 
 
@@ -46,14 +50,18 @@ def append_changes(
     conn: Connection, feed: Feed, changes: Sequence[RowChange], progress: Progress
 ) -> None:
     """The store holds these rows; in the caller's transaction, which is on disk when it ends:
-    readers see it by then, and what they have seen must not be lost."""
+    readers see it by then, and what they have seen must not be lost. Rows that a build fills the
+    store with in turns are not logged."""
     conn.execute(b"set local synchronous_commit = on")
-    query = b"select last_seq from headwater.feeds where view_id = %s for update"
+    query = b"select last_seq, filling from headwater.feeds where view_id = %s for update"
     row = conn.execute(query, (feed.view_id,), prepare=True).fetchone()
     assert row is not None, "it goes with its generation"
-    seq: int = row[0]
+    seq, is_filling = row
     for part in _parts(changes):
-        seq = _append(conn, feed, part, progress, seq)
+        if is_filling:
+            _fill(conn, feed, part, progress)
+        else:
+            seq = _append(conn, feed, part, progress, seq)
 
 
 def _parts(changes: Sequence[RowChange]) -> Iterator[Sequence[RowChange]]:
@@ -89,6 +97,24 @@ def _append(
     return seq
 
 
+def _fill(conn: Connection, feed: Feed, changes: Sequence[RowChange], progress: Progress) -> None:
+    """Rows that nobody has seen yet."""
+    keys = [list(column) for column in zip(*(one.key for one in changes), strict=True)]
+    names = ", ".join(f"c{number}" for number in range(len(keys)))
+    arrays = ", ".join("%s::text[]" for _ in range(len(keys) + 2))
+    query = (
+        f"with given as (select array[{names}] as key, told, row "
+        f"from unnest({arrays}) as g({names}, told, row)), "
+        f"gone as (delete from {feed.rows} r using given g where r.key = g.key and g.row is null), "
+        f"kept as (insert into {feed.rows} select key, told, row, %s::bigint, %s::bigint "
+        f"from given where row is not null {_OVERWRITTEN}) "
+        "update headwater.feeds set lsn = %s where view_id = %s"
+    ).encode()
+    rows = ([one.told for one in changes], [one.row for one in changes])
+    position = (progress.lsn, progress.total, progress.lsn)
+    conn.execute(query, (*keys, *rows, *position, feed.view_id), prepare=True)
+
+
 @lru_cache(maxsize=256)
 def _append_sql(rows: str, log: str, width: int, old_rows: bool) -> bytes:
     names = ", ".join(f"c{number}" for number in range(width))
@@ -104,9 +130,7 @@ def _append_sql(rows: str, log: str, width: int, old_rows: bool) -> bytes:
         "case when row is null then 'd' when was is null then 'c' else 'u' end, "
         f"%s::bigint, %s::bigint, clock_timestamp(), {old} from changed), "
         f"kept as (insert into {rows} select key, told, row, %s::bigint, %s::bigint "
-        "from changed where row is not null on conflict (key) do update set "
-        "told = excluded.told, row = excluded.row, lsn = excluded.lsn, "
-        "ordinal = excluded.ordinal), "
+        f"from changed where row is not null {_OVERWRITTEN}), "
         f"gone as (delete from {rows} r using changed c where r.key = c.key and c.row is null) "
         "update headwater.feeds f set lsn = %s, entries = f.entries + n.count, "
         "last_seq = coalesce(n.last, f.last_seq) "
@@ -117,7 +141,8 @@ def _append_sql(rows: str, log: str, width: int, old_rows: bool) -> bytes:
 
 def trim_logs(conn: Connection, at_most: int, age_s: float) -> int:
     """Let go of changes beyond ``at_most`` of each view, and of those older than ``age_s``; how
-    many they were. ``conn`` is in autocommit mode."""
+    many they were. What an alert has not done yet is kept for twice as much of each. ``conn`` is
+    in autocommit mode."""
     doing = "looking after the changes of views"
     with translated(doing):
         ids = conn.execute(b"select view_id from headwater.feeds where entries > 0").fetchall()
@@ -129,11 +154,15 @@ def _trim(conn: Connection, view_id: int, at_most: int, age_s: float) -> int:
     """By parts, so that whoever writes the view waits for none for long."""
     log = f"{FEED_LOG_SCHEMA}.v{view_id}"
     query = (
-        "with feed as (select entries from headwater.feeds where view_id = %(id)s for update), "
+        "with feed as (select f.entries, (select min(p.number) "
+        "from headwater.view_alert_places p where p.epoch = f.epoch) as place "
+        "from headwater.feeds f where f.view_id = %(id)s for update), "
         "oldest as (select seq, at, row_number() over (order by seq) as n "
         f"from (select seq, at from {log} order by seq limit {_TRIMMED_AT_ONCE}) o), "
-        "spare as (select seq from oldest, feed where n <= feed.entries - %(most)s "
-        "or at < clock_timestamp() - make_interval(secs => %(age)s)), "
+        "weighed as (select o.*, f.entries, case when o.seq >= f.place then 2 else 1 end as fold "
+        "from oldest o, feed f), "
+        "spare as (select seq from weighed where n <= entries - fold * %(most)s::bigint "
+        "or at < clock_timestamp() - make_interval(secs => fold * %(age)s)), "
         f"gone as (delete from {log} where seq <= (select max(seq) from spare) returning seq), "
         "counted as (select count(*) as count, max(seq) as last from gone) "
         "update headwater.feeds f set entries = f.entries - c.count, "

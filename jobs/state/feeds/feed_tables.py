@@ -121,12 +121,30 @@ def empty_feed(conn: Connection, feed: Feed) -> None:
     conn.execute(f"truncate {feed.rows}".encode())
 
 
+def begin_filling(conn: Connection, feed: Feed) -> None:
+    """The store is empty, and is filled in turns, in the caller's transaction: what they write are
+    rows that the build found, and no changes."""
+    empty_feed(conn, feed)
+    query = b"update headwater.feeds set filling = true where view_id = %s"
+    conn.execute(query, (feed.view_id,))
+
+
+def end_filling(conn: Connection, feed: Feed) -> None:
+    """What is written from now on are changes."""
+    query = b"update headwater.feeds set filling = false where view_id = %s and filling"
+    conn.execute(query, (feed.view_id,))
+
+
 def show_feed(conn: Connection, name: str, view_id: int) -> None:
-    """Readers of the view's store see this generation from now on."""
+    """Readers of the view's store see this generation from now on. Each alert of the view has a
+    place in its log by then: the oldest change that is kept, unless it had been there before."""
     hide = b"update headwater.feeds set shown = false where name = %s and shown and view_id <> %s"
     show = (
-        b"with made as (update headwater.feeds set shown = true where view_id = %s and not shown "
-        b"returning name, epoch) "
+        b"with made as (update headwater.feeds set shown = true, filling = false "
+        b"where view_id = %s and not shown returning name, epoch, trimmed), "
+        b"placed as (insert into headwater.view_alert_places (alert, epoch, number) "
+        b"select a.alert, m.epoch, m.trimmed + 1 "
+        b"from made m join headwater.view_alerts a on a.view = m.name on conflict do nothing) "
         b"insert into headwater.feed_shows (name, epoch) select name, epoch from made"
     )
     with conn.transaction():

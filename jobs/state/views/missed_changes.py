@@ -59,9 +59,15 @@ def make_up_for(conn: Connection, view: ViewGeneration) -> int:
     return batch
 
 
+def makes_up(waiting: int | None) -> bool:
+    """Whether some of all keys are left, by what a view waits for (``dirty_keys.waits_since``)."""
+    return waiting is not None and waiting <= _DOUBTFUL
+
+
 def mark_every_key(conn: Connection, view: ViewGeneration) -> None:
     """Make all keys dirty that its tables have, though its rows may be such that they cannot be
-    made; in the caller's transaction. Batches collect its keys already."""
+    made; in the caller's transaction. Batches collect its keys already: of those the store holds
+    nothing either."""
     batch = advance(conn).batch
     if view.plan.whole_tables or not view.plan.key_queries:
         mark_whole(conn, view, batch)
@@ -71,6 +77,7 @@ def mark_every_key(conn: Connection, view: ViewGeneration) -> None:
         return f"(select * from {view.relation(table)} limit 0)"
 
     seq, first = own_columns(view.key)[:2]
+    conn.execute(f"update {view.dirty} set {first} = {SURE}".encode())
     for query in view.plan.key_queries:
         all_rows = f"(select * from {view.relation(query.table)})"
         found = query.sql(view.relation, all_rows, nothing)

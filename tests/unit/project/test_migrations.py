@@ -29,6 +29,7 @@ STATE = (
     "21e40cf7ad0bdb0e",  # 0009 fill_snapshots
     "5848d63528ce32f4",  # 0010 feeds
     "aed6fa52fbcfbdcd",  # 0011 view_alerts
+    "ee6d04569e043a55",  # 0012 view_alerts_of_builds
 )
 """The beginning of each one's checksum. A new migration gets a new line; no line changes."""
 

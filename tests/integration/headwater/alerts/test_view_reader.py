@@ -177,6 +177,68 @@ def test_what_is_gone_before_it_was_looked_at_ends_the_alert(state: State, way: 
         """It begins."""
 
 
+def test_what_is_gone_of_the_next_generation_before_the_alert_comes_there_ends_it(
+    state: State,
+) -> None:
+    """Its place there is of when readers were shown it."""
+    first = state.built(1)
+    state.shown(first)
+    with state.reader() as reader:
+        state.written(first, x=1)
+        (waiting,) = reader.read(0)
+        second = state.built(2)
+        state.shown(second)
+        state.written(second, x=2, y=2)
+        assert reader.behind({}) == 3, "those of the next generation wait, too"
+        trim_logs(state.conn, 0, 3_600)
+        reader.commit({waiting.partition: Noted(waiting.offset + 1)})
+        with pytest.raises(LogError, match="no longer kept"):
+            taken(reader)
+
+
+def test_readers_that_are_shown_a_generation_without_a_log_are_told_of(state: State) -> None:
+    """As after a rollback to what was built before the view had a change stream."""
+    feed = state.built(1)
+    state.shown(feed)
+    with state.reader() as reader:
+        assert taken(reader) == []
+        without = add_view(state.conn, "sales", 2, "select", ["id"], "cache")
+        show_feed(state.conn, "sales", without.id)
+        with pytest.raises(RetryableError, match="without a change stream"):
+            reader.read(0)
+
+
+def test_an_update_that_was_logged_without_the_row_before_ends_the_alert(state: State) -> None:
+    """By apply while the alert was not declared."""
+    feed = state.built(1)
+    state.shown(feed)
+    with state.reader() as reader:
+        state.written(feed, x=1)
+        unaware = opened_feed(state.conn, feed.view_id, True, (), ("id",), False)
+        assert unaware is not None
+        with pytest.raises(RetryableError, match="row before"):
+            reader.behind({})
+    state.written(unaware, x=2)
+    opened_feed(state.conn, feed.view_id, True, (), ("id",), True)
+    with state.reader() as reader:
+        (before,) = reader.read(0)
+        reader.commit({before.partition: Noted(before.offset + 1)})
+        with pytest.raises(LogError, match="without the row before it"):
+            reader.read(0)
+
+
+def test_what_an_alert_has_not_done_is_kept_for_twice_as_much(state: State) -> None:
+    feed = state.built(1)
+    state.shown(feed)
+    with state.reader() as reader:
+        state.written(feed, a=1, b=1, c=1, d=1, e=1)
+        records = reader.read(0)
+        assert trim_logs(state.conn, 2, 3_600) == 1
+        reader.commit({records[3].partition: Noted(records[3].offset)})
+        assert trim_logs(state.conn, 2, 3_600) == 2, "what is done is not"
+        assert trim_logs(state.conn, 2, 0) == 2
+
+
 def test_a_view_without_a_log_of_old_rows_is_waited_for(state: State) -> None:
     with pytest.raises(RetryableError, match="without a change stream"), state.reader():
         """Nobody has built it."""

@@ -10,7 +10,14 @@ from jobs.state.batch.stream_offsets import Progress
 from jobs.state.feeds import feed_log
 from jobs.state.feeds.feed_log import RowChange, append_changes, trim_logs
 from jobs.state.feeds.feed_reader import GONE, FeedPart, read_changes_from, read_feed
-from jobs.state.feeds.feed_tables import Feed, drop_feed, make_feed, show_feed
+from jobs.state.feeds.feed_tables import (
+    Feed,
+    begin_filling,
+    drop_feed,
+    end_filling,
+    make_feed,
+    show_feed,
+)
 from jobs.state.server.connection import Connection, connect
 from jobs.state.server.migration import migrate
 from jobs.state.views.view_record import add_view, forget_view
@@ -69,6 +76,35 @@ def test_what_differs_is_told_in_the_order_of_writes_and_nothing_else(state: Con
     assert (behind.is_known, told(behind)) == (True, told(part)[2:])
     assert not read_changes_from(state, feed.view_id, part.changes[1].seq).is_known
     assert read_changes_from(state, feed.view_id, found.last + 1).is_known
+
+
+def test_rows_that_a_build_writes_in_turns_are_held_and_no_changes(state: Connection) -> None:
+    record = add_view(state, "sales", 1, "select", ["a", "b"], "cache")
+    make_feed(state, record.id, "sales")
+    feed = Feed(record.id, (), ("a", "b"))
+    begin_filling(state, feed)
+    written(state, feed, 10, x="1", y="1", z="1")
+    written(state, feed, 11, y="2", z=None)
+    rows = state.execute(f"select key, row, lsn from {feed.rows} order by key".encode()).fetchall()
+    assert rows == [(["x", "'"], '{"n":1}', 10), (["y", "'"], '{"n":2}', 11)]
+    end_filling(state, feed)
+    written(state, feed, 12, x="1", y="3", w="1")
+    show_feed(state, "sales", record.id)
+    part = read_changes_from(state, feed.view_id, 1)
+    assert told(part) == [("u", "y", '{"n":3}'), ("c", "w", '{"n":1}')]
+    found = read_feed(state, "sales")
+    assert found is not None
+    assert (found.lsn, found.trimmed) == (12, 0)
+
+
+def test_what_is_written_when_readers_see_it_are_changes(state: Connection) -> None:
+    record = add_view(state, "sales", 1, "select", ["a", "b"], "cache")
+    make_feed(state, record.id, "sales")
+    feed = Feed(record.id, (), ("a", "b"))
+    begin_filling(state, feed)
+    show_feed(state, "sales", record.id)
+    written(state, feed, 10, x="1")
+    assert told(read_changes_from(state, feed.view_id, 1)) == [("c", "x", '{"n":1}')]
 
 
 def test_what_is_let_go_of_is_known_and_the_rest_is_kept(state: Connection) -> None:

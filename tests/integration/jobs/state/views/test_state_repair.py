@@ -11,9 +11,10 @@ from cdc.config import Config, parse_config
 from cdc.errors import RetryableError, StateError
 from jobs.state.batch.stream_offsets import advance, read_progress
 from jobs.state.server.connection import Connection, connect, numbered
-from jobs.state.views.dirty_keys import settle, take
+from jobs.state.views.dirty_keys import settle, take, waits_since
 from jobs.state.views.generation_keys import generation_keys, live_record
 from jobs.state.views.key_watch import key_watch
+from jobs.state.views.missed_changes import makes_up, mark_every_key
 from jobs.state.views.repair import is_written, make_anew
 from jobs.state.views.rows_query import dirty_rows_sql
 from jobs.state.views.view_generation import ViewGeneration
@@ -199,3 +200,21 @@ def left(conn: Connection) -> int:
     query = "select count(*) from pg_trigger where tgname like 'watch%'"
     (count,) = conn.execute(query).fetchone() or (0,)
     return int(count)
+
+
+def test_all_keys_of_a_view_that_is_loaded_in_turns_are_the_build_s(
+    state: Connection, found: tuple[ViewRecord, ViewGeneration]
+) -> None:
+    """Also what batches have touched before."""
+    _, view = found
+    with state.transaction():
+        touched = advance(state).batch
+    values = f"(2, 'n2', {touched}, {touched}), (6, 'n6', {touched}, {touched})"
+    state.execute(f"insert into dirty.v1 (id, kind, seq, first_seq) values {values}".encode())
+    with state.transaction():
+        mark_every_key(state, view)
+    rows = state.execute("select id, first_seq from dirty.v1 order by id").fetchall()
+    assert rows == [(number, 0) for number in range(1, 7)]
+    assert makes_up(waits_since(state, view))
+    write(state, view)
+    assert not makes_up(waits_since(state, view))
