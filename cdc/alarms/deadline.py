@@ -6,7 +6,7 @@ from __future__ import annotations
 import socket
 import threading
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from http.client import HTTPConnection, HTTPException, HTTPSConnection
 from typing import Any
@@ -64,38 +64,31 @@ def within(seconds: float) -> Iterator[Deadline]:
         deadline.close()
 
 
-class _Watched(HTTPConnection):
-    """``deadline`` is set before it connects."""
-
-    deadline: Deadline
-
-    def connect(self) -> None:
-        super().connect()
-        self.deadline.watch(self.sock)
-
-
-class _WatchedTls(HTTPSConnection, _Watched):
-    """The handshake counts, too."""
-
-
 class WatchedHttp(urllib.request.HTTPHandler):
     """For requests that have a ``deadline``."""
 
     def http_open(self, req: Any) -> Any:
-        return self.do_open(_made(_Watched, req.deadline), req)
+        return self.do_open(_made(HTTPConnection, req.deadline), req)
 
 
 class WatchedHttps(urllib.request.HTTPSHandler):
-    """The same."""
+    """The same. What a proxy is asked before TLS counts, and the handshake."""
 
     def https_open(self, req: Any) -> Any:
-        return self.do_open(_made(_WatchedTls, req.deadline), req)
+        return self.do_open(_made(HTTPSConnection, req.deadline), req)
 
 
-def _made(kind: type[_Watched], deadline: Deadline) -> Any:
-    def connection(*arguments: Any, **named: Any) -> _Watched:
-        made = kind(*arguments, **named)
-        made.deadline = deadline
-        return made
+def _made(kind: Callable[..., HTTPConnection], deadline: Deadline) -> Any:
+    """Its connection is watched from when it stands, before anything is sent."""
 
-    return connection
+    def opened(*arguments: Any) -> socket.socket:
+        connection = socket.create_connection(*arguments)
+        deadline.watch(connection)
+        return connection
+
+    def made(*arguments: Any, **named: Any) -> HTTPConnection:
+        found: Any = kind(*arguments, **named)
+        found._create_connection = opened  # what `connect` calls first, then the proxy's answer
+        return found  # type: ignore[no-any-return]
+
+    return made

@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 import ssl
 import threading
+import time
 from base64 import b64encode
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -45,6 +46,46 @@ def receiving(tls: ssl.SSLContext | None, is_slow: bool) -> Iterator[str]:
         yield f"{kind}://localhost:{listener.getsockname()[1]}/"
         ending.set()
         thread.join(30)
+
+
+@contextmanager
+def slow_proxy(left: threading.Event) -> Iterator[str]:
+    """One that does not end its answer to CONNECT for half a minute, and never pauses; ``left`` is
+    set if whom it answers goes before that."""
+
+    def serve(listener: socket.socket) -> None:
+        connection, _ = listener.accept()
+        with connection:
+            connection.recv(65536)
+            connection.sendall(b"HTTP/1.1 200 OK\r\nX: ")
+            try:
+                for _ in range(1_500):
+                    connection.sendall(b"x")
+                    time.sleep(0.02)
+            except OSError:
+                left.set()
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        thread = threading.Thread(target=serve, args=(listener,), daemon=True)
+        thread.start()
+        yield f"http://127.0.0.1:{listener.getsockname()[1]}"
+        thread.join(60)
+
+
+def test_a_proxy_that_answers_a_byte_at_a_time_has_no_more_time_either(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    secret = tmp_path / "secret"
+    secret.write_text(SECRET, encoding="utf-8")
+    monkeypatch.setattr(sender, "_ANSWER_S", 0.5)
+    for name in ("no_proxy", "NO_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+    left = threading.Event()
+    with slow_proxy(left) as url:
+        monkeypatch.setenv("https_proxy", url)
+        with pytest.raises(TimeoutError):
+            Sender("https://receiver.invalid/", str(secret)).send("msg_1", b"{}")
+    assert left.is_set()
 
 
 @pytest.mark.parametrize("with_tls", [False, True], ids=["plain", "tls"])
