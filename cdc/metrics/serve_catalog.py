@@ -27,8 +27,9 @@ _ALERT = ("source", "alert")
 ROW_ALERT_RUNNING = Metric(
     "headwater_row_alert_running",
     "gauge",
-    "1 while an alert on rows reads its topic in this process.",
-    "0: it waits for a server, or an error has stopped it; the log names it.",
+    "1 while an alert on rows reads in this process: its topic, as a member of its group, or the "
+    "changes of its view, which one process at a time reads.",
+    "0 in all: it waits for a server, or an error has stopped it; the log names it.",
     _ALERT,
 )
 ROW_ALERT_SENT = Metric(
@@ -55,7 +56,8 @@ ROW_ALERT_DEAD_LETTERS = Metric(
 ROW_ALERT_LAG = Metric(
     "headwater_row_alert_lag_records",
     "gauge",
-    "Records of the topic that this process has not read, or whose message was not delivered yet.",
+    "Records of the topic, or changes of the view, that this process has not read, or whose "
+    "message was not delivered yet; none while headwater_row_alert_running is 0.",
     "Rising: the webhook takes less than changes come.",
     _ALERT,
 )

@@ -66,7 +66,8 @@ class RowAlerts:
             yield Sample(catalog.ROW_ALERT_SENT, labels, counts.sent)
             yield Sample(catalog.ROW_ALERT_FAILED, labels, counts.failed)
             yield Sample(catalog.ROW_ALERT_DEAD_LETTERS, labels, counts.letters)
-            yield Sample(catalog.ROW_ALERT_LAG, labels, counts.lag)
+            if one.is_running:
+                yield Sample(catalog.ROW_ALERT_LAG, labels, counts.lag)
 
 
 def fitting_relation(config: Config, name: str, find: Find) -> Relation:
@@ -80,7 +81,8 @@ class _Alert:
     def __init__(self, config: Config, name: str, alert: RowAlert, find: Find) -> None:
         self.name, self.counts = name, Counts()
         self.is_running = False
-        self._joined_s = 0.0
+        self._fits_now = False
+        self._joined_s: float | None = None
         self.ending = threading.Event()
         self._config, self._alert = config, alert
         self._sender = Sender(alert.webhook, config.alerts.secret_of(alert))
@@ -109,7 +111,9 @@ class _Alert:
         return _told(self.name, lambda: Rule(source, self.name, self._alert, version))
 
     def _fits(self, relation: Relation) -> None:
+        """Called before anything is read: of a view by the server that reads for all."""
         _told(self.name, lambda: self._rule.refuse_misfit(relation))
+        self._fits_now = True
 
     def _run(self) -> None:
         """The thread."""
@@ -119,7 +123,8 @@ class _Alert:
                 self._follow()
                 break
             except (RetryableError, SourceError) as error:
-                lasted = self.is_running and time.monotonic() - self._joined_s >= _PAUSES_S[-1]
+                joined_s = self._joined_s
+                lasted = joined_s is not None and time.monotonic() - joined_s >= _PAUSES_S[-1]
                 tried = 0 if lasted else tried
                 pause_s = _PAUSES_S[min(tried, len(_PAUSES_S) - 1)]
                 tried += 1
@@ -147,6 +152,7 @@ class _Alert:
     def _follow(self) -> None:
         """Until told to end."""
         self._rule = self._made()
+        self._fits_now, self._joined_s = False, None
         topic = self._source.begin(self._fits)
         alert = self._alert
         settings = Settings(
@@ -157,8 +163,9 @@ class _Alert:
             delivering = Delivering(settings, letters, self.counts)
             reader = self._source.reader(topic, delivering.revoked)
             with closing(reader), delivering.reading(reader):
-                self.is_running, self._joined_s = True, time.monotonic()
+                self._joined_s = time.monotonic()
                 while not self.ending.is_set():
+                    self.is_running = self._fits_now
                     delivering.turn()
 
 

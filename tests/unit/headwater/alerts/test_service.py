@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from structlog.testing import capture_logs
 
-from cdc.config import Alerts, Config, Kafka, RowAlert, Source
+from cdc.config import Alerts, Config, Kafka, RowAlert, Source, View
 from cdc.config.routes import RouteSettings
 from cdc.errors import HeadwaterError, LogError, RetryableError, SourceError, UsageError
 from cdc.kafka.group_reader import Noted
 from cdc.metrics import serve_catalog as catalog
 from cdc.protocol.relation import Column, Relation, TypeInfo
-from headwater.alerts import service, table_source
+from headwater.alerts import service, table_source, view_source
 from headwater.alerts.service import RowAlerts, fitting_relation
 from headwater.alerts.table_source import begin_at_end
+from headwater.alerts.view_source import ViewReader
 from headwater.api.tables import CapturedTable
 from tests.support.waiting import wait_until
 
@@ -224,6 +228,51 @@ def test_what_kafka_does_not_hold_any_more_ends_the_alert_and_what_passes_does_n
     wait_until(lambda: not alive("alert big"), "its thread to end")
     assert next(one.value for one in alerts.samples()) == 0
     alerts.close()
+
+
+def test_of_servers_over_one_view_the_one_that_reads_runs(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    del cluster
+    asked: list[str] = []
+    settings = {"view": "v", "when": "after.id = 1", "webhook": "http://localhost"}
+    view = View(store="cache", key=("id",), sql="select", change_stream=True)
+    declared = config().model_copy(
+        update={
+            "views": {"v": view},
+            "alerts": Alerts(secret_file="s", rows={"big": RowAlert.model_validate(settings)}),
+        }
+    )
+
+    @contextmanager
+    def session(_: Config) -> Iterator[object]:
+        yield object()
+
+    def held(_: object, __: str, alert: str) -> bool:
+        asked.append(alert)
+        return False
+
+    monkeypatch.setattr(view_source, "feed_session", session)
+    monkeypatch.setattr(view_source, "hold_alert", held)
+    alerts = RowAlerts(declared, Catalog(None).find)
+    alerts.start()
+    wait_until(lambda: len(asked) >= 3, "it to ask again and again")
+    told = {one.metric: one.value for one in alerts.samples()}
+    assert told[catalog.ROW_ALERT_RUNNING] == 0
+    assert catalog.ROW_ALERT_LAG not in told, "another server knows it"
+    monkeypatch.setattr(ViewReader, "read", first_read)
+    until_running(alerts)
+    assert catalog.ROW_ALERT_LAG in {one.metric for one in alerts.samples()}
+    alerts.close()
+
+
+def first_read(reader: ViewReader, timeout_s: float) -> list[Any]:
+    """The other server has gone: the log is entered."""
+    column = {"name": "id", "schema": "pg_catalog", "type": "int4", "kind": "base", "base": "int4"}
+    log: Any = SimpleNamespace(epoch="e", columns=[column | {"typmod": -1}], key=("id",), view="v")
+    reader._enter(log)
+    time.sleep(timeout_s)
+    return []
 
 
 def alive(name: str) -> bool:
