@@ -25,7 +25,7 @@ from cdc.kafka.group_reader import Noted
 from cdc.kafka.partition_reader import FetchedRecord
 from cdc.log_events import LogEvent
 from headwater.alerts.counts import Counts
-from headwater.alerts.kept import kept
+from headwater.alerts.kept import Kept, kept
 from headwater.alerts.letters import Letter
 from headwater.alerts.queue import Delivery, Queue
 from headwater.alerts.rule import Message
@@ -169,7 +169,7 @@ class Delivering:
         assert self.reader is not None, "in reading()"
         message, partition = None, record.partition
         if not self._queue.knows(partition):
-            self._queue.resume(partition, kept(self.reader.note(partition)))
+            self._queue.resume(partition, kept(self.reader.note(partition)) or Kept())
         if record.value is not None and not self._queue.is_done(partition, record.offset):
             place = f"{record.topic}-{record.partition}-{record.offset}"
             message = self._settings.message(place, record.key, record.value)

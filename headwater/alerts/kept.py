@@ -45,8 +45,8 @@ class Kept(NamedTuple):
         return f"{self.at_ms}:{self.waiting}:{reached}:{'.'.join(words)}"
 
 
-def kept(note: str) -> Kept:
-    """What such a word says; nothing of one that is none."""
+def kept(note: str) -> Kept | None:
+    """What such a word says; None of one that is none."""
     try:
         at_ms, waiting, reached, left = note.split(":")
         offsets, last = list[int](), 0
@@ -55,7 +55,7 @@ def kept(note: str) -> Kept:
             offsets.append(last)
         return Kept(int(at_ms), int(waiting), int(reached), frozenset(offsets))
     except ValueError:
-        return Kept()
+        return None
 
 
 def _short(number: int) -> str:

@@ -60,6 +60,8 @@ class Queue:
         self._next: dict[int, int] = {}
         self._done: dict[int, Kept] = {}
         """What was done of each partition before it came."""
+        self._at_ms = 0
+        """When a message was taken last before these came, of all together."""
         self._waiting: dict[int, dict[int, Delivery]] = {}
         """By partition and offset, in the order of offsets."""
         self._lanes: dict[_Lane, deque[Delivery]] = {}
@@ -126,6 +128,7 @@ class Queue:
         """A partition comes, of which so much is done."""
         self._next.setdefault(partition, 0)
         self._done[partition] = done
+        self._at_ms = max(self._at_ms, done.at_ms)
 
     def knows(self, partition: int) -> bool:
         return partition in self._next
@@ -135,10 +138,11 @@ class Queue:
         return partition in self._done and self._done[partition].is_done(offset)
 
     def kept(self, partition: int, at_ms: int) -> Kept:
-        """To be kept with what ``commits`` says of a partition."""
+        """To be kept with what ``commits`` says of a partition. ``at_ms`` is when a message was
+        taken last since partitions came, 0 before one was."""
         left = list(self._waiting.get(partition, ()))
         before = self._done.get(partition, Kept())
-        at = self._next[partition]
+        at, at_ms = self._next[partition], max(at_ms, self._at_ms)
         if at < before.reached:  # not read yet; what it knew of that still holds
             more = [offset for offset in sorted(before.left) if offset >= at]
             return Kept(at_ms, len(left), before.reached, [*left, *more])

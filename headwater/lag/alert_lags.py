@@ -55,7 +55,7 @@ class _Facts(NamedTuple):
     """By alert; without those of which nothing is known."""
 
     sent_by_somebody: Mapping[str, bool]
-    told: Mapping[str, Kept]
+    told: Mapping[str, Kept | None]
     letters: Mapping[str, int]
     stands: Mapping[str, AlertStand]
     problems: Mapping[str, str]
@@ -72,8 +72,11 @@ class AlertWatch:
         self._facts = _Facts({}, {}, {}, {}, {})
         self._due = 0.0
 
-    def look(self, lag: Lag, moment: Moment, read: Read) -> tuple[AlertReport, ...]:
-        """Beside a measurement of the views. An alert that cannot be measured hides nothing."""
+    def look(
+        self, lag: Lag, moment: Moment, read: Read, unmeasured: Mapping[str, HeadwaterError]
+    ) -> tuple[AlertReport, ...]:
+        """Beside a measurement of the views, and why some have none. An alert that cannot be
+        measured hides nothing."""
         if not self._alerts:
             return ()
         try:
@@ -91,14 +94,17 @@ class AlertWatch:
                 AlertReport(name, alert.subject, State.NO_DATA, problem=error.message)
                 for name, alert in self._alerts.items()
             )
+        problems = {name: one.message for name, one in errors.items()}
         for name, alert in self._alerts.items():
             if alert.view:
                 found += self._of_view(name, alert, lag)
+            if alert.view in unmeasured:
+                problems[name] = unmeasured[alert.view].message
+        problems |= self._facts.problems
         blocks = {name: block for name in self._alerts if (block := self._block(name))}
         whole = replace(lag, views=tuple(found))
         report = self._assessor.report(whole, blocks, self._facts.letters)
         reports = {one.view: one for one in report.views}
-        problems = {**self._facts.problems, **{name: one.message for name, one in errors.items()}}
         return tuple(
             self._report(name, alert, reports.get(name), problems.get(name, ""))
             for name, alert in self._alerts.items()
@@ -109,7 +115,7 @@ class AlertWatch:
         of_tables = [name for name in names if self._alerts[name].table]
         active = self._broker.active_groups([self._group(name) for name in of_tables])
         somebody = {name: self._group(name) in active for name in of_tables}
-        told: dict[str, Kept] = {}
+        told: dict[str, Kept | None] = {}
         for name in of_tables:
             topic = self._config.source.topic(*self._alerts[name].table.split(".", 1))
             commits = self._broker.commits(self._group(name), [topic]).values()
@@ -131,16 +137,23 @@ class AlertWatch:
             with state_session(self._config) as conn:
                 if conn is None:
                     return {}, dict.fromkeys(names, "the state database does not run here")
-                return {name: alert_stand(conn, source, name) for name in names}, {}
+                stands, problems = dict[str, AlertStand](), dict[str, str]()
+                for name in names:
+                    try:
+                        stands[name] = alert_stand(conn, source, name)
+                    except HeadwaterError as error:
+                        problems[name] = error.message
+                return stands, problems
         except HeadwaterError as error:
             return {}, dict.fromkeys(names, error.message)
 
     def _of_view(self, name: str, alert: RowAlert, lag: Lag) -> list[PartitionLag]:
-        """What the view has not applied, and what it has applied and the alert has not decided."""
+        """What the view has not applied, and what it has applied and the alert has not decided.
+        Nothing where one of the two is not known."""
         stand = self._facts.stands.get(name)
-        if stand is None:
-            return []
         of_view = [replace(one, view=name) for one in lag.views if one.view == alert.view]
+        if stand is None or not of_view:
+            return []
         behind_s = 0.0 if stand.oldest_s is None else max(0.0, lag.at_s - stand.oldest_s)
         own = PartitionLag(
             name,
@@ -192,6 +205,10 @@ class AlertWatch:
         return row_alert_group(self._config.source.name, name)
 
 
-def _together(told: Sequence[Kept]) -> Kept:
-    """Of all partitions."""
-    return Kept(max((one.at_ms for one in told), default=0), sum(one.waiting for one in told))
+def _together(told: Sequence[Kept | None]) -> Kept | None:
+    """Of all partitions. One without a note has had no record since the alert began; where none has
+    one, nothing is known."""
+    known = [one for one in told if one is not None]
+    if not known:
+        return None
+    return Kept(max(one.at_ms for one in known), sum(one.waiting for one in known))

@@ -104,7 +104,9 @@ class LagWatch:
             for view in (known.topics if config.verify.every else ())
             if (found := read_verified(_directory(config, view))) is not None
         }
-        alerts = self._alerts.look(lag, _moment(lag), self._values) if self._alerts else ()
+        alerts: tuple[AlertReport, ...] = ()
+        if self._alerts:
+            alerts = self._alerts.look(lag, _moment(lag), self._values, missing)
         return Seen(
             report, known.parked, known.faults, missing, known.retention_s, verified, alerts
         )

@@ -122,6 +122,8 @@ def _add_alert(grid: Table, alert: AlertReport, now_s: float) -> None:
         state.append(f": {alert.problem or 'not begun'}")
     if alert.waiting:
         state.append(f", {plural(alert.waiting, 'message waits', 'messages wait')}")
+    elif alert.waiting is None and alert.state != State.NO_DATA:
+        state.append(", messages that wait: -", "dim")
     if alert.dead_letters:
         letters = plural(alert.dead_letters, "dead letter")
         state.append(f", {letters}: headwater dead-letters list alerts.{alert.alert}", "red")

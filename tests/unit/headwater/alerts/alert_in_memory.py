@@ -13,6 +13,7 @@ from cdc.kafka.group_reader import Noted
 from cdc.kafka.partition_reader import FetchedRecord
 from headwater.alerts.counts import Counts
 from headwater.alerts.delivery import Delivering, Settings
+from headwater.alerts.kept import Kept, kept
 from headwater.alerts.letters import Letter
 from headwater.alerts.rule import Message
 from tests.support.waiting import wait_until
@@ -122,6 +123,11 @@ class Alert:
 
     def has_failed(self, count: int) -> bool:
         return self.counts.failed == count
+
+    @property
+    def told(self) -> Kept:
+        """What is kept with the place."""
+        return kept(self.topic.notes.get(0, "")) or Kept()
 
     def until_all(self, count: int) -> None:
         self.until(lambda: len(self.receiver.taken) == count, "all messages")

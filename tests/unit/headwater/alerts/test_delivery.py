@@ -7,7 +7,6 @@ from urllib.error import URLError
 
 import pytest
 
-from headwater.alerts.kept import kept
 from tests.unit.headwater.alerts.alert_in_memory import Alert, order, refused
 
 
@@ -112,13 +111,13 @@ def test_with_the_place_it_is_told_how_many_wait_and_when_one_was_taken(alert: A
     alert.receiver.answers = lambda id_: refused(500) if id_ == "msg_a_0" else None
     with alert.delivering.reading(alert.topic):
         alert.until(lambda: alert.receiver.taken == ["msg_b_1"], "the other one")
-        alert.until(lambda: kept(alert.topic.notes.get(0, "")).at_ms > 0, "the note")
-        told = kept(alert.topic.notes[0])
+        alert.until(lambda: alert.told.at_ms > 0, "the note")
+        told = alert.told
         assert (alert.topic.committed, told.waiting) == ({0: 0}, 1)
         assert told.at_ms == alert.counts.sent_ms
         alert.receiver.answers = lambda _: None
         alert.until_all(2)
-    assert kept(alert.topic.notes[0]).waiting == 0
+    assert alert.told.waiting == 0
 
 
 def test_after_a_crash_what_was_delivered_behind_a_refused_one_is_not_sent_again(
@@ -129,7 +128,7 @@ def test_after_a_crash_what_was_delivered_behind_a_refused_one_is_not_sent_again
     alert.receiver.answers = lambda id_: refused(500) if id_ == "msg_a_0" else None
     with alert.delivering.reading(alert.topic):
         alert.until(lambda: len(alert.receiver.taken) == 3, "b and c")
-        alert.until(lambda: kept(alert.topic.notes.get(0, "")).reached == 6, "the note")
+        alert.until(lambda: alert.told.reached == 6, "the note")
         left = dict(alert.topic.committed), dict(alert.topic.notes)
         alert.receiver.answers = lambda _: None
     next_server = Alert()

@@ -13,7 +13,7 @@ import pytest
 from rich.console import Console
 
 from cdc.config import Alerts, Config, Kafka, Redis, RowAlert, Source, View
-from cdc.errors import RetryableError
+from cdc.errors import LogError, RetryableError
 from cdc.kafka.broker import Broker, Commit
 from cdc.lag.measure import PartitionLag
 from cdc.lag.report import Assessor
@@ -34,7 +34,7 @@ MOMENT = Moment(1_000, 1_000, 100.0)
 STAND = AlertStand(7, 2, 3, 88.0, "95000:2:9:", 99.0, True)
 
 
-def config() -> Config:
+def config(**more: RowAlert) -> Config:
     def alert(**of: str) -> RowAlert:
         settings = {"when": "after.id = 1", "webhook": "http://127.0.0.1:9", **of}
         return RowAlert.model_validate(settings)
@@ -46,7 +46,7 @@ def config() -> Config:
         views={"v": View(store="cache", key=("id",), sql="select", change_stream=True)},
         alerts=Alerts(
             secret_file="secret",
-            rows={"big": alert(table="public.orders"), "risen": alert(view="v")},
+            rows={"big": alert(table="public.orders"), "risen": alert(view="v"), **more},
         ),
     )
 
@@ -56,7 +56,7 @@ class Kafka4:
 
     def __init__(self) -> None:
         self.letters: list[tuple[bytes, bytes | None]] = []
-        self.has_members, self.note = True, "96000:1:5:"
+        self.has_members, self.note, self.other_note = True, "96000:1:5:", "90000:4:5:"
         self.reads: list[int] = []
 
     def active_groups(self, groups: list[str]) -> list[str]:
@@ -65,7 +65,7 @@ class Kafka4:
 
     def commits(self, _: str, topics: list[str]) -> dict[tuple[str, int], Commit]:
         assert topics == [TOPIC]
-        notes = (self.note, "90000:4:5:")
+        notes = (self.note, self.other_note)
         return {(TOPIC, p): Commit(5, 99.0, note) for p, note in enumerate(notes)}
 
     def partitions(self, topics: list[str]) -> dict[str, int]:
@@ -110,7 +110,7 @@ def stands(monkeypatch: pytest.MonkeyPatch, stand: AlertStand | None) -> None:
 
 def look(kafka: Kafka4, *views: PartitionLag) -> tuple[AlertReport, AlertReport]:
     watch = AlertWatch(config(), cast(Broker, kafka))
-    big, risen = watch.look(lag(*views), MOMENT, orjson.loads)
+    big, risen = watch.look(lag(*views), MOMENT, orjson.loads, {})
     return big, risen
 
 
@@ -139,7 +139,7 @@ def test_what_is_not_known_is_no_data_and_says_why(
     kafka: Kafka4, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stands(monkeypatch, None)
-    _, risen = look(kafka)
+    _, risen = look(kafka, partition())
     assert (risen.state, risen.lag_s) == (State.NO_DATA, None)
     assert risen.problem == "the state database does not run here"
     stands(monkeypatch, STAND._replace(number=None, behind=0, oldest_s=None))
@@ -154,12 +154,55 @@ def test_what_is_not_known_is_no_data_and_says_why(
         assert (one.state, one.problem) == (State.NO_DATA, "Kafka does not answer")
 
 
+def test_one_whose_view_is_not_measured_is_not_taken_for_done(
+    kafka: Kafka4, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stands(monkeypatch, STAND._replace(behind=0, oldest_s=None))
+    watch = AlertWatch(config(), cast(Broker, kafka))
+    foreign = LogError("a record that Headwater has not written")
+    _, risen = watch.look(lag(), MOMENT, orjson.loads, {"v": foreign})
+    assert (risen.state, risen.lag_s, risen.behind_records) == (State.NO_DATA, None, None)
+    assert risen.problem == foreign.message
+
+
+def test_one_whose_log_is_gone_hides_no_other(
+    kafka: Kafka4, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def looked(_: object, __: str, name: str) -> AlertStand:
+        if name == "gone":
+            raise LogError("its generation has been dropped")
+        return STAND
+
+    declared = config(gone=config().alerts.rows["risen"], risen=config().alerts.rows["risen"])
+    monkeypatch.setattr(alert_lags, "alert_stand", looked)
+    watch = AlertWatch(declared, cast(Broker, kafka))
+    found = {one.alert: one for one in watch.look(lag(partition()), MOMENT, orjson.loads, {})}
+    assert (found["risen"].lag_s, found["risen"].problem) == (12.0, "")
+    gone = found["gone"]
+    assert (gone.state, gone.problem) == (State.NO_DATA, "its generation has been dropped")
+
+
+def test_without_a_note_nobody_knows_what_waits_and_when_one_was_delivered(
+    kafka: Kafka4, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kafka.note = ""
+    big, _ = look(kafka, partition())
+    assert (big.waiting, big.delivered_s) == (4, 90.0), "of the partition that has one"
+    kafka.other_note = ""
+    stands(monkeypatch, STAND._replace(note=""))
+    alerts = look(kafka, partition())
+    assert {(one.waiting, one.delivered_s) for one in alerts} == {(None, None)}
+    seen = Seen(Assessor(10.0).report(lag(partition())), {}, {}, alerts=alerts)
+    assert [one["waiting_messages"] for one in document(seen)["alerts"]] == [None, None]
+    assert shown(seen).count("messages that wait: -") == 2
+
+
 def test_one_that_nobody_sends_or_with_too_many_dead_letters_is_blocked(
     kafka: Kafka4, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     kafka.has_members = False
     stands(monkeypatch, STAND._replace(is_held=False))
-    for one in look(kafka):
+    for one in look(kafka, partition()):
         assert one.state == State.BLOCKED
         assert "no `headwater serve` sends it" in one.blocked_by
     kafka.has_members = True
@@ -188,9 +231,13 @@ def test_lag_shows_each_alert_to_people_and_programs(kafka: Kafka4) -> None:
     assert (big["alert"], big["of"], big["state"]) == ("big", "public.orders", "idle")
     assert (big["waiting_messages"], big["dead_letters"], big["last_delivered_s"]) == (5, 1, 96.0)
     assert (risen["behind_s"], risen["behind_records"], risen["blocked_by"]) == (12.0, 3, None)
+    text = shown(seen)
+    assert "alert big" in text
+    assert "1 dead letter: headwater dead-letters list alerts.big" in text
+    assert "2 messages wait" in text
+
+
+def shown(seen: Seen) -> str:
     stream = io.StringIO()
     Console(file=stream, width=160).print(table(seen))
-    shown = stream.getvalue()
-    assert "alert big" in shown
-    assert "1 dead letter: headwater dead-letters list alerts.big" in shown
-    assert "2 messages wait" in shown
+    return stream.getvalue()
