@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cdc.protocol.relation import Column, Relation, TypeInfo
+from cdc.protocol.relation import Relation
 from headwater.conditions.condition import (
     Compare,
     Condition,
@@ -19,34 +19,12 @@ from headwater.conditions.condition import (
     Reference,
     UndecidedError,
 )
-from headwater.conditions.decide import Image, holds, images_of, meets
-from headwater.conditions.fit import fitted_to_changes, fitted_to_rows
+from headwater.conditions.decide import Image, holds, meets
+from headwater.conditions.fit import fitted_to_rows
 from headwater.conditions.parse import parse_condition
+from tests.unit.headwater.conditions.orders import FULL, KEYLESS, ORDERS, ROW
 
-
-def column(name: str, base: str, key: bool = False, collation: str = "") -> Column:
-    return Column(name, TypeInfo(1, "pg_catalog", base, "base", base), -1, key, collation=collation)
-
-
-COLUMNS = (
-    column("id", "int4", key=True),
-    column("status", "text"),
-    column("total", "numeric"),
-    column("weight", "float8"),
-    column("paid", "bool"),
-    column("at", "timestamptz"),
-    column("code", "text", collation="public.blind"),
-    column("Odd name", "uuid"),
-    column("rate", "float4"),
-)
-ORDERS = Relation(1, "public", "orders", "d", COLUMNS, ("id",))
-FULL = Relation(1, "public", "orders", "f", COLUMNS, ("id",))
 STATUS = Reference("", "status")
-KEYLESS = Relation(1, "public", "orders", "f", COLUMNS, ())
-ROW: dict[str, Any] = {
-    "id": 7, "status": "open", "total": "1000.50", "weight": 0.1, "paid": True, "at": "x",
-    "code": "a", "Odd name": "6f8b3c1e-0000-4000-8000-00000000000a", "rate": 0.1,
-}  # fmt: skip
 
 
 def met(text: str, row: dict[str, Any] = ROW, relation: Relation = ORDERS) -> bool:
@@ -265,72 +243,6 @@ def test_no_pattern_takes_long() -> None:
     assert not met(f"status like '{pattern}'", {**ROW, "status": text}, FULL)
 
 
-def change(
-    text: str,
-    op: str,
-    before: Image,
-    after: Image,
-    relation: Relation = FULL,
-) -> bool | None:
-    condition = fitted_to_changes(parse_condition(text), relation)
-    return meets(condition, images_of(before, after), op)
-
-
-NONE, OLD, NEW = Image(None), Image({**ROW, "total": "900"}), Image(ROW)
-RISEN = "after.total > 1000 and (before.total is null or before.total <= 1000)"
-
-
-@pytest.mark.parametrize(
-    ("text", "op", "before", "after", "expected"),
-    [
-        (RISEN, "c", NONE, NEW, True),
-        (RISEN, "u", OLD, NEW, True),
-        (RISEN, "u", NEW, NEW, False),
-        (RISEN, "d", NEW, NONE, False),
-        ("after.total > 1000", "d", NEW, NONE, None),
-        ("op = 'd' and before.status = 'open'", "d", OLD, NONE, True),
-        ("op in ('c', 'u') and after.status = 'open'", "d", OLD, NONE, False),
-        ("op <> 'u'", "c", NONE, NEW, True),
-        ("before.total <> after.total", "u", OLD, NEW, True),
-        ("before.total <> after.total", "c", NONE, NEW, None),
-        ("before.total is distinct from after.total", "c", NONE, NEW, True),
-        ("not before.total > after.total", "c", NONE, NEW, None),
-    ],
-)
-def test_a_change_meets_a_condition_over_both_images(
-    text: str, op: str, before: Image, after: Image, expected: bool | None
-) -> None:
-    assert change(text, op, before, after) is expected
-
-
-@pytest.mark.parametrize(
-    ("text", "relation", "said"),
-    [
-        ("total > 1", FULL, "at character 1: total is of no row"),
-        ("after.id = 7 and before.total > 1", ORDERS, "at character 18: before.total is not known"),
-        ("op = 'r'", FULL, "insert"),
-        ("op > 'c'", FULL, "insert"),
-        ("after.gone = 1", FULL, "no column gone"),
-        ("after.at > 5", FULL, "timestamptz"),
-    ],
-)
-def test_a_condition_that_a_change_cannot_decide_is_refused(
-    text: str, relation: Relation, said: str
-) -> None:
-    with pytest.raises(ConditionError, match=said):
-        change(text, "u", OLD, NEW, relation)
-
-
-def test_the_key_of_the_old_row_is_known_without_full() -> None:
-    assert change("before.id = 7", "d", OLD, NONE, ORDERS) is True
-
-
-def test_an_image_that_is_not_known_is_not_guessed() -> None:
-    with pytest.raises(UndecidedError, match="no old row"):
-        change("before.total > 1", "u", Image(None, unknown="no old row"), NEW)
-    assert change("after.id = 8 and before.total > 1", "u", Image(None, unknown="-"), NEW) is False
-
-
 @pytest.mark.parametrize(
     ("text", "wanted"),
     [
@@ -366,14 +278,3 @@ def test_a_real_is_what_it_is_and_not_its_shortest_text(text: str, wanted: bool)
 def test_a_real_is_not_said_to_equal_what_it_cannot(literal: str) -> None:
     with pytest.raises(ConditionError, match="at character 1: rate is of type real, which has no"):
         met(f"rate = {literal}")
-
-
-def test_what_does_not_fit_an_event_matters_only_where_nothing_else_decides() -> None:
-    def of_update(text: str) -> bool | None:
-        condition = fitted_to_changes(parse_condition(text), ORDERS, "u")
-        return meets(condition, images_of(Image(None), Image(ROW)), "u")
-
-    assert of_update("before.total > 1 and after.id = 8") is False
-    assert of_update("before.total > 1 or op = 'u'") is True
-    with pytest.raises(UndecidedError, match="has not REPLICA IDENTITY FULL"):
-        of_update("before.total > 1")

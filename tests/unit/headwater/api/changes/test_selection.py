@@ -17,7 +17,7 @@ from headwater.api.changes.event_position import (
 )
 from headwater.api.changes.selection import selection
 from headwater.conditions.condition import ConditionError
-from tests.unit.headwater.conditions.test_conditions import FULL, KEYLESS, ORDERS, ROW
+from tests.unit.headwater.conditions.orders import FULL, KEYLESS, ORDERS, ROW
 
 
 def event(op: str, after: dict[str, Any] | None, before: dict[str, Any] | None = None) -> Event:

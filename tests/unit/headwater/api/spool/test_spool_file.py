@@ -12,7 +12,7 @@ from headwater.api.spool.spool_file import (
     remove_unfinished,
     spools_in,
 )
-from tests.unit.headwater.conditions.test_conditions import ORDERS
+from tests.unit.headwater.conditions.orders import ORDERS
 
 ID = "0123456789abcdef"
 

@@ -15,7 +15,7 @@ from headwater.api.changes.log_reader import Log
 from headwater.api.changes.origin import Reader
 from headwater.api.spool.spools import Spools
 from headwater.api.spool.table_read import Receiver
-from tests.unit.headwater.conditions.test_conditions import ORDERS
+from tests.unit.headwater.conditions.orders import ORDERS
 
 
 class Generation:
