@@ -48,11 +48,13 @@ def receiving() -> Iterator[Receiver]:
 
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
-            body = self.rfile.read(int(self.headers["Content-Length"]))
+            length = int(self.headers["Content-Length"])
+            if len(body := self.rfile.read(length)) < length:
+                return  # who sent it was killed: no message
             try:
                 data = Verifier(SECRET).verify(body, dict(self.headers))["data"]
             except Exception as error:
-                state.faults.append(repr(error))
+                state.faults.append(f"{error!r}: {body!r}")
                 raise
             with lock:
                 id_ = self.headers["webhook-id"]
