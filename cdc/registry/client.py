@@ -15,7 +15,6 @@ from http.client import (
     HTTPConnection,
     HTTPException,
     HTTPSConnection,
-    RemoteDisconnected,
 )
 from typing import Any, Final
 from urllib.parse import quote, urlsplit
@@ -37,6 +36,8 @@ _CERTIFICATE_HINTS: Final = {
     **dict.fromkeys((62, 64), _OTHER_NAME),
 }
 """By OpenSSL's codes (``x509_vfy.h``): nobody knows the issuer, or it is for another host."""
+_HUNG_UP: Final = (ConnectionResetError, BrokenPipeError, BadStatusLine)
+"""What a server with TLS does to who speaks without: which of them is a matter of moments."""
 
 
 class RefusedError(Exception):
@@ -129,7 +130,7 @@ class Client:
             )
         elif isinstance(error, ssl.SSLError):
             hint += "; if it has no TLS there, write http://"
-        elif isinstance(error, RemoteDisconnected | BadStatusLine) and self._parts.scheme == "http":
+        elif self._parts.scheme == "http" and isinstance(error, _HUNG_UP):
             hint += "; if it has TLS there, write https://"
         return RetryableError(f"the schema registry at {self.url} does not answer: {reason}", hint)
 

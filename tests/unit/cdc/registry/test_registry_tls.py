@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import socket
+import struct
+import threading
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -78,3 +82,23 @@ def test_tls_with_a_registry_that_has_none_is_told(server: Server) -> None:
     with pytest.raises(RetryableError) as told:
         id_of(registry(server, url=server.url.replace("http:", "https:")))
     assert "if it has no TLS there, write http://" in told.value.hint
+
+
+def test_a_server_that_resets_the_connection_may_have_tls(server: Server) -> None:
+    """It depends on what has come by then whether it resets or closes."""
+    at_once = struct.pack("ii", 1, 0)  # SO_LINGER: closing resets
+
+    def reset() -> None:
+        with suppress(OSError):
+            while True:
+                client, _ = listener.accept()
+                client.recv(1)
+                client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, at_once)
+                client.close()
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        threading.Thread(target=reset, daemon=True).start()
+        with pytest.raises(RetryableError) as told:
+            id_of(registry(server, url=f"http://127.0.0.1:{listener.getsockname()[1]}"))
+        listener.shutdown(socket.SHUT_RDWR)
+    assert "if it has TLS there, write https://" in told.value.hint
