@@ -153,7 +153,8 @@ class ViewReader:
         if self._log.old_rows and not found.old_rows:
             raise without_old_rows(self._view)
         if found.columns != self._log.columns:
-            raise RetryableError(f"view {self._view} has other columns now", "none is needed")
+            message = f"view {self._view} has other columns than when the alert began to read"
+            raise RetryableError(message, "wait: the alert reads them, and goes on if it fits them")
         number = reached.get(self._log.generation, self._done)
         self._behind = count_from(self._conn, self._alert, self._log, number)
         return self._behind

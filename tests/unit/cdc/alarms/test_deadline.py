@@ -5,7 +5,6 @@ from __future__ import annotations
 import socket
 import ssl
 import threading
-import time
 from base64 import b64encode
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -55,13 +54,14 @@ def slow_proxy(left: threading.Event) -> Iterator[str]:
 
     def serve(listener: socket.socket) -> None:
         connection, _ = listener.accept()
+        pace = threading.Event()
         with connection:
             connection.recv(65536)
             connection.sendall(b"HTTP/1.1 200 OK\r\nX: ")
             try:
                 for _ in range(1_500):
                     connection.sendall(b"x")
-                    time.sleep(0.02)
+                    pace.wait(0.02)
             except OSError:
                 left.set()
 

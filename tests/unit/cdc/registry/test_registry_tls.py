@@ -17,16 +17,9 @@ from tests.support.servers.tls import Fronts
 from tests.support.servers.told_registry import (
     REGISTER,
     Server,
-    answering,
     id_of,
     registry,
 )
-
-
-@pytest.fixture
-def server() -> Iterator[Server]:
-    with answering() as made:
-        yield made
 
 
 @pytest.fixture

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pickle
 from base64 import b64encode
-from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -22,16 +21,9 @@ from tests.support.servers.told_registry import (
     SCHEMA,
     Answer,
     Server,
-    answering,
     id_of,
     registry,
 )
-
-
-@pytest.fixture
-def server() -> Iterator[Server]:
-    with answering() as made:
-        yield made
 
 
 def test_a_schema_is_registered_once_and_known_from_then_on(server: Server) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from types import SimpleNamespace
@@ -271,7 +270,7 @@ def first_read(reader: ViewReader, timeout_s: float) -> list[Any]:
     column = {"name": "id", "schema": "pg_catalog", "type": "int4", "kind": "base", "base": "int4"}
     log: Any = SimpleNamespace(epoch="e", columns=[column | {"typmod": -1}], key=("id",), view="v")
     reader._enter(log)
-    time.sleep(timeout_s)
+    threading.Event().wait(timeout_s)  # nothing comes
     return []
 
 
