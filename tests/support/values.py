@@ -119,7 +119,12 @@ MORE: list[tuple[str, st.SearchStrategy[str]]] = [
     ("lseg", st.tuples(POINTS, POINTS).map(lambda p: f"[{p[0]},{p[1]}]")),
     ("path", st.lists(POINTS, min_size=1, max_size=3).map(lambda p: f"[{','.join(p)}]")),
     ("path", st.lists(POINTS, min_size=1, max_size=3).map(lambda p: f"({','.join(p)})")),
-    ("polygon", st.lists(POINTS, min_size=1, max_size=3).map(lambda p: f"({','.join(p)})")),
+    (
+        "polygon",
+        st.tuples(st.lists(POINTS, min_size=1, max_size=3), st.integers(0, 1)).map(
+            lambda p: f"({','.join([*p[0], *p[0][: p[1]]])})"
+        ),
+    ),
     ("line", st.sampled_from(["{1,2,3}", "{0,-1,1e-300}"])),
     ("circle", POINTS.map(lambda p: f"<{p},3.5>")),
     ("point[]", arrays(POINTS)),

@@ -1,7 +1,9 @@
 """PostgreSQL's geometric types as Debezium's structs: coordinates beside well-known binary (WKB).
 
 Debezium's forms: point, line and circle by their numbers; box and polygon as WKB polygons with a
-closed ring; lseg and path as WKB line strings.
+closed ring; lseg and path as WKB line strings. The ring of a polygon whose own points end with the
+first one gets no further point, and its extensions say so, for it is another value than the one
+without its last point.
 """
 
 from __future__ import annotations
@@ -52,7 +54,10 @@ def geometry_encoder(type_name: str) -> Encoder:
         extensions = b'"type":"%b"' % type_name.encode()
         if type_name == "path":
             extensions += b',"closed":"%b"' % (b"true" if text[:1] == b"(" else b"false")
-        wkb = _well_known_binary(type_name, [float(number) for number in numbers])
+        coordinates = [float(number) for number in numbers]
+        if type_name == "polygon" and _ends_where_it_begins(coordinates):
+            extensions += b',"closed":"true"'
+        wkb = _well_known_binary(type_name, coordinates)
         return b'{"wkb":"%b","srid":null,"extensions":{%b}}' % (wkb, extensions)
 
     return guarded(type_name, encode)
@@ -69,13 +74,17 @@ def _well_known_binary(type_name: str, numbers: list[float]) -> bytes:
         right, top, left, bottom = numbers
         numbers = [right, top, right, bottom, left, bottom, left, top]
     if type_name in ("box", "polygon"):
-        open_ring = len(numbers) > 2 and tuple(numbers[:2]) != tuple(numbers[-2:])
-        if type_name == "box" or open_ring:
+        if type_name == "box" or not _ends_where_it_begins(numbers):
             numbers = [*numbers, *numbers[:2]]
         head = pack("<BII", _LITTLE_ENDIAN, _POLYGON, 1)
     else:
         head = pack("<BI", _LITTLE_ENDIAN, _LINE_STRING)
     return _base64(head + pack(f"<I{len(numbers)}d", len(numbers) // 2, *numbers))
+
+
+def _ends_where_it_begins(numbers: list[float]) -> bool:
+    """As Debezium compares: a coordinate that is no number equals none."""
+    return numbers[0] == numbers[-2] and numbers[1] == numbers[-1]
 
 
 def _base64(octets: bytes) -> bytes:

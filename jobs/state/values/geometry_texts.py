@@ -1,7 +1,8 @@
 """SQL of the texts that events have for geometric values: coordinates beside well-known binary.
 
 The forms are those of ``cdc.events.values.geometry``: point, line and circle by their numbers, box
-and polygon as WKB polygons with a closed ring, lseg and path as WKB line strings. Pure.
+and polygon as WKB polygons with a closed ring, lseg and path as WKB line strings. A polygon whose
+own points end with the first one says so in its extensions. Pure.
 """
 
 from __future__ import annotations
@@ -81,12 +82,20 @@ def _pairs(value: str) -> str:
     )
 
 
-def _wkb(head: str, pairs: str, closed: bool) -> str:
-    """The number of points, four bytes of it, and their coordinates; a closed ring ends with the
-    first one."""
-    if closed:
+def _ends_where_it_begins(pairs: str) -> str:
+    """Whether the last point is the first one; a coordinate that is no number equals none."""
+    return (
+        "(select a.x = b.x and a.y = b.y and 'NaN' not in (a.x, a.y)"
+        f" from ({pairs} order by o limit 1) a, ({pairs} order by o desc limit 1) b)"
+    )
+
+
+def _wkb(head: str, pairs: str, closing: str = "") -> str:
+    """The number of points, four bytes of it, and their coordinates; the first one once more where
+    ``closing`` holds."""
+    if closing:
         pairs = f"with p as ({pairs}) select * from p union all select x, y, 1 + (select max(o)"
-        pairs += " from p) from p where o = (select min(o) from p)"
+        pairs += f" from p) from p where o = (select min(o) from p) and {closing}"
     octets = f"string_agg({_octets('p.x')} || {_octets('p.y')}, ''::bytea order by p.o)"
     whole = base64(f"'{head}'::bytea || {reversed_bytes('int4send(w.n::int)')} || w.octets")
     return f"(select {whole} from (select count(*) as n, {octets} as octets from ({pairs}) p) w)"
@@ -98,17 +107,19 @@ def _shape(value: str, wkb: str, kind: str, more: str = "''") -> str:
 
 
 def _polygon(value: str) -> str:
-    return _shape(value, _wkb(_POLYGON, _pairs(value), closed=True), "polygon")
+    closed = _ends_where_it_begins(_pairs(value))
+    more = f'case when {closed} then \',"closed":"true"\' end'
+    return _shape(value, _wkb(_POLYGON, _pairs(value), f"not {closed}"), "polygon", more)
 
 
 def _segment(value: str) -> str:
-    return _shape(value, _wkb(_LINE_STRING, _pairs(value), closed=False), "lseg")
+    return _shape(value, _wkb(_LINE_STRING, _pairs(value)), "lseg")
 
 
 def _path(value: str) -> str:
     closed = f"case when isclosed({value}) then 'true' else 'false' end"
     more = f"',\"closed\":\"' || {closed} || '\"'"
-    return _shape(value, _wkb(_LINE_STRING, _pairs(value), closed=False), "path", more)
+    return _shape(value, _wkb(_LINE_STRING, _pairs(value)), "path", more)
 
 
 def _box(value: str) -> str:
@@ -117,7 +128,7 @@ def _box(value: str) -> str:
     corners = ((high, high), (high, low), (low, low), (low, high))
     rows = ", ".join(f"({x}[0], {y}[1], {i})" for i, (x, y) in enumerate(corners))
     pairs = f"select * from (values {rows}) c(x, y, o)"
-    return _shape(value, _wkb(_POLYGON, pairs, closed=True), "box")
+    return _shape(value, _wkb(_POLYGON, pairs, "true"), "box")
 
 
 GEOMETRY: Final[dict[str, Callable[[str], str]]] = {

@@ -129,7 +129,9 @@ def _circle(value: Any) -> str:
 
 
 def _shape(value: Any, base: str) -> str:
-    """From well-known binary: a box and a polygon are rings that end where they begin."""
+    """From well-known binary: a box and a polygon are rings that end where they begin. The last
+    point of a polygon is not its own, but where its extensions say so; of Debezium's topics, where
+    they never do, only a ring of one point is told by itself."""
     octets = b64decode(value["wkb"], validate=True)
     start = _WKB_HEADER[base]
     numbers = unpack_from(f"<{(len(octets) - start) // 8}d", octets, start)
@@ -137,7 +139,8 @@ def _shape(value: Any, base: str) -> str:
         points = _points([*numbers[:2], *numbers[4:6]])
         return ",".join(points)
     if base == "polygon":
-        return f"({','.join(_points(numbers[:-2]))})"
+        is_own = value["extensions"].get("closed") == "true" or len(numbers) == 2
+        return f"({','.join(_points(numbers if is_own else numbers[:-2]))})"
     joined = ",".join(_points(numbers))
     is_open = base == "lseg" or value["extensions"]["closed"] == "false"
     return f"[{joined}]" if is_open else f"({joined})"

@@ -86,7 +86,8 @@ def test_what_was_written_is_waited_for_and_read(shop: Shop) -> None:
     lag = shop.json("lag", *names)
     topics = {(one["view"], one["topic"].rpartition(".")[2]) for one in lag["views"]}
     assert topics == {(names[0], "customers"), *((name, "orders") for name in names)}
-    assert {one["state"] for one in lag["views"]} == {"idle"}
+    # Fresh where a heartbeat is under way.
+    assert {one["state"] for one in lag["views"]} <= {"idle", "fresh"}
     assert lag["faults"] == []
 
 

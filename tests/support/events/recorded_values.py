@@ -25,6 +25,7 @@ MIDNIGHT = "the end of the day becomes its start"
 DIMENSIONS = "dimensions or bounds are lost"
 PRECISION = "microseconds are lost"
 EMPTIED = "the numbers are lost"
+CLOSED = "whether the last point is the polygon's own is lost"
 SCALE = "two thousand digits that the value does not have"
 
 BOX = (
@@ -78,6 +79,18 @@ DIFFERENCES: Final = LOST | {
         REPLACED,
         '[{"center":{"x":1,"y":2,"wkb":"AQEAAAAAAAAAAADwPwAAAAAAAABA","srid":null},"radius":3}]',
     ),
+    **{
+        ("polygon", text): (
+            CLOSED,
+            f'{{"wkb":"{wkb}","srid":null,"extensions":{{"type":"polygon","closed":"true"}}}}',
+        )
+        for text, wkb in {
+            "((1,1))": "AQMAAAABAAAAAQAAAAAAAAAAAPA/AAAAAAAA8D8=",
+            "((1,2),(3,4),(1,2))": "AQMAAAABAAAAAwAAAAAAAAAAAPA/AAAAAAAAAEAAAAAAAAAIQAAAAAAA"
+            "ABBAAAAAAAAA8D8AAAAAAAAAQA==",
+            "((0,-0),(-0,0))": "AQMAAAABAAAAAgAAAAAAAAAAAAAAAAAAAAAAAIAAAAAAAAAAgAAAAAAAAAAA",
+        }.items()
+    },
     ("mood[]", "{sad,NULL}"): (REPLACED, '["sad",null]'),
     ("time[]", "{12:34:56.123456}"): (PRECISION, '["12:34:56.123456Z"]'),
     ("oidvector", "1 2"): (EMPTIED, '"1 2"'),

@@ -255,7 +255,7 @@ def test_bits_whose_length_postgresql_does_not_tell_have_that_of_their_text(
         ("lseg", ["[(1,2),(3,4)]"]),
         ("box", ["(3,4),(1,2)"]),
         ("path", ["((1,2),(3,4))", "[(1,2),(3,4)]"]),
-        ("polygon", ["((1,2),(3,4),(5,6))"]),
+        ("polygon", ["((1,2),(3,4),(5,6))", "((1,2),(3,4))", "((1,2),(3,4),(1,2))"]),
     ],
 )
 def test_a_geometry_is_the_same_as_its_event_says_it_and_as_spark_spells_it(

@@ -12,7 +12,7 @@ import pytest
 from cdc.config import load_config
 from cdc.events.payload import payload
 from snapshots import snapshot_on_demand
-from tests.oracle.cases import CASES, TYPES
+from tests.oracle.cases import TYPES
 from tests.support.commands.deployment import Deployment, Event, assert_exactly_once_in_order
 from tests.support.events.recorded_forms import (
     DIFFERENCES,
@@ -23,6 +23,7 @@ from tests.support.events.recorded_forms import (
 )
 from tests.support.events.recorded_values import type_info
 
+COLUMNS = [(case["declaration"], case["texts"]) for case in RECORDINGS[0]["cases"]]
 PRESET = 'partitions = 2\n[events]\npreset = "debezium"'
 
 
@@ -36,9 +37,9 @@ def plainly(events: list[Event]) -> list[Event]:
 
 @pytest.fixture
 def every_type(deployment: Deployment) -> Deployment:
-    """A column for each recorded case; row ``i`` has literal ``i``, NULL where there is none. Rows
+    """A column for each recorded case; row ``i`` has text ``i``, NULL where there is none. Rows
     from 100 on come while capture runs."""
-    columns = ", ".join(f"v{n} {declaration}" for n, (declaration, _) in enumerate(CASES))
+    columns = ", ".join(f"v{n} {declaration}" for n, (declaration, _) in enumerate(COLUMNS))
     deployment.execute(TYPES, f"create table item (id int primary key, {columns})")
     deployment.extra = PRESET
     insert(deployment, 0)
@@ -46,10 +47,10 @@ def every_type(deployment: Deployment) -> Deployment:
 
 
 def insert(deployment: Deployment, first: int) -> None:
-    casts = ", ".join(f"cast(%s::text as {declaration})" for declaration, _ in CASES)
+    casts = ", ".join(f"cast(%s::text as {declaration})" for declaration, _ in COLUMNS)
     with psycopg.connect(deployment.dsn, autocommit=True) as conn:
-        for row in range(max(len(literals) for _, literals in CASES)):
-            texts = [literals[row] if row < len(literals) else None for _, literals in CASES]
+        for row in range(max(len(literals) for _, literals in COLUMNS)):
+            texts = [literals[row] if row < len(literals) else None for _, literals in COLUMNS]
             conn.execute(f"insert into item values (%s, {casts})".encode(), [first + row, *texts])
 
 

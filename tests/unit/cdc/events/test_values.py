@@ -281,6 +281,8 @@ def test_a_column_at_once_is_its_values_one_by_one(type: TypeInfo, values: list[
     ],
 )
 def test_a_polygon_is_closed_once_as_debezium_closes_it(text: bytes, points: int) -> None:
-    wkb = b64decode(json.loads(encode(base("polygon"), text))["wkb"])
+    event = json.loads(encode(base("polygon"), text))
+    wkb = b64decode(event["wkb"])
+    assert event["extensions"].get("closed") == (None if points == 4 else "true")
     assert int.from_bytes(wkb[9:13], "little") == points
     assert len(wkb) == 13 + 16 * points
