@@ -263,7 +263,7 @@ def check_topics(mark: Mark, ends: Mapping[str, Mapping[int, int]]) -> None:
                 "capture last wrote to it: keys would move to other partitions and lose their "
                 "order",
                 "run `headwater topics add-partitions`, which takes them over if all changes of "
-                "before are applied; for topics of rows, or if refused, `headwater init --again`",
+                "before are applied; if it refuses, `headwater init --again`",
             )
         if topic not in ends and not any(offsets.values()):
             raise LogError(

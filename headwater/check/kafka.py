@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from cdc.capture.routed_tables import check_joining
@@ -20,10 +20,8 @@ def kafka(
     address: str,
     specs: list[TopicSpec],
     initialised: bool,
-    of_rows: Collection[str] = (),
 ) -> Iterator[Finding]:
-    """``of_rows`` are topics of rows beside events. Raises ``HeadwaterError`` when Kafka cannot be
-    reached."""
+    """Raises ``HeadwaterError`` when Kafka cannot be reached."""
     existing = broker.partitions([spec.name for spec in specs])
     yield Finding("ok", "kafka", f"reachable at {address}")
     missing = [spec.name for spec in specs if spec.name not in existing]
@@ -42,12 +40,8 @@ def kafka(
         if name in single:
             yield Finding("error", "topics", message, f"delete topic {name}; init creates it")
         elif has < wanted:  # more were asked for with `topics add-partitions`
-            hint = f"set kafka.partitions = {has}: it applies to new topics only; or "
-            hint += (
-                "stop capture, add them with Kafka's tools, and run `headwater init --again`"
-                if name in of_rows
-                else "run `headwater topics add-partitions`"
-            )
+            hint = f"set kafka.partitions = {has}: it applies to new topics only; or run "
+            hint += "`headwater topics add-partitions`"
             yield Finding("warning", "topics", message, hint)
     yield from _cleanup(broker, {spec.name: spec for spec in specs if spec.name in existing})
 

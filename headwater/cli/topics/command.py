@@ -39,11 +39,14 @@ def add_partitions(
 ) -> None:
     """Give a table's topic more partitions, without loss and in order.
 
-    Stop capture first; apply goes on. The command refuses to begin before everything that Kafka
-    holds of the table is applied by each view: a key whose next change goes to another partition
-    then has no earlier change left to wait for. Other consumers of the topic have to be at its
-    end, too; the command does not look at them. If it is interrupted, run it again before you
-    start capture.
+    A table whose route has rows_topic has two topics, and both get them; one that has as many
+    already, because other tables share it, is left as it is.
+
+    Stop capture first; apply and serve go on. The command refuses to begin before everything that
+    Kafka holds of the table is applied by each view and delivered by each alert: a key whose next
+    change goes to another partition then has no earlier change left to wait for. Other consumers
+    of the topics have to be at their ends, too; the command does not look at them. If it is
+    interrupted, run it again before you start capture.
 
     \b
     Example:
@@ -54,19 +57,20 @@ def add_partitions(
     config = captured(ctx)
     plan = planned(config, table, count)
     views = f", all of which {', '.join(plan.views)} applied" if plan.views else ""
-    err().print(
-        f"{plan.topic}: {plan.before} partitions become {count}{views}; other consumers have to "
-        "be at its end",
-        soft_wrap=True,
-        markup=False,
-    )
+    for topic, before in plan.before.items():
+        err().print(
+            f"{topic}: {before} partitions become {count}{views}; other consumers have to be at "
+            "its end",
+            soft_wrap=True,
+            markup=False,
+        )
+        views = ""  # they read events, which come first
     confirm("Add these partitions? They cannot be removed", yes)
     done = carry_out(config, table, count)
     if as_json:
-        print_json({"topic": done.topic, "before": done.before, "partitions": done.partitions})
+        topics = [{"topic": topic, "before": before} for topic, before in done.before.items()]
+        print_json({"topics": topics, "partitions": done.partitions})
         return
-    out().print(
-        f"{done.topic} has {done.partitions} partitions now; start `headwater capture`",
-        soft_wrap=True,
-        markup=False,
-    )
+    for topic in done.before:
+        out().print(f"{topic} has {done.partitions} partitions now", soft_wrap=True, markup=False)
+    out().print("start `headwater capture`", markup=False)

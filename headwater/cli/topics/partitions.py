@@ -1,20 +1,23 @@
-"""More partitions for the topic of a table, or of emitted events.
+"""More partitions for the topics of a table, or of emitted events.
 
-Keys move to other partitions then. The order of a key's changes holds if all that came before is
+A table with rows beside its events has two topics, and a key is in the same partition of both. Keys
+move to other partitions then. The order of a key's changes holds if all that came before is
 applied, and if no change that is in Kafka is published again: capture knows what it has published
 by the end of each partition, and the new ones are empty. So it begins only where capture has
-stopped, the newest progress mark covers all that the topic holds, and each view is at its end. The
-new partitions are then noted in a mark, without which capture refuses a topic that has more. The
+stopped, the newest progress mark covers all that the topics hold, and each view and alert is at
+their ends. The new partitions of all topics are then noted in one mark, without which capture
+refuses a topic that has more: after a crash between any two steps the command is run again. The
 slot is held meanwhile, so that no capture starts.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import closing
 from time import time_ns
 from typing import NamedTuple
 
+from cdc.capture.routed_tables import check_joining
 from cdc.config import Config
 from cdc.errors import LogError, SourceError, UsageError, ViewError
 from cdc.events.mark_records import StoredMark, mark_records
@@ -26,8 +29,9 @@ from cdc.routes.patterns import parse_pattern
 from cdc.source.catalog import chosen_tables
 from cdc.source.postgres import Connection, connect
 from cdc.source.replication import ReplicationStream
+from cdc.source.selection import Table
 from cdc.source.slot import identify, slot_state
-from cdc.topics import outbox_topic, progress_topic, view_group
+from cdc.topics import outbox_topic, progress_topic, row_alert_group, view_group
 from headwater.lag.parked_counts import ParkedKeys
 from jobs.generations.generation_record import read_generations
 from jobs.generations.view_state import view_directory
@@ -40,21 +44,29 @@ _EMITTED = "outbox."
 
 
 class Addition(NamedTuple):
-    """``topic`` has ``before`` partitions by the newest mark, and gets ``partitions``."""
+    """``before`` says how many partitions topics have by the newest mark; each of them gets
+    ``partitions``."""
 
-    topic: str
-    before: int
+    before: Mapping[str, int]
     partitions: int
     views: tuple[str, ...]
-    """Those that read it; each has applied all of it."""
+    """Those that read one of them; each has applied all of it."""
+
+
+class _Named(NamedTuple):
+    """What is extended. ``labels`` are of all tables whose events are in the first of ``topics``;
+    none, for emitted events."""
+
+    labels: frozenset[str]
+    topics: Sequence[str]
 
 
 def planned(config: Config, name: str, count: int) -> Addition:
     """What is to be done; nothing is changed. ``name``: ``schema.table``, or ``outbox.TOPIC``.
 
-    Raises ``SourceError`` while capture runs, ``LogError`` where the topic holds what no mark
-    covers, ``ViewError`` where a view lacks records, ``UsageError`` for a table that is not
-    captured or has as many partitions.
+    Raises ``SourceError`` while capture runs, ``LogError`` where a topic holds what no mark covers
+    or an alert has not delivered, ``ViewError`` where a view lacks records, ``UsageError`` for a
+    table that is not captured or whose topics have as many partitions.
     """
     with (
         Broker(config.kafka.bootstrap_servers, config.kafka) as broker,
@@ -74,7 +86,8 @@ def carry_out(config: Config, name: str, count: int) -> Addition:
         slot, publication = source.slot_name, source.publication_name
         with closing(ReplicationStream(source.dsn, slot, publication, mark.confirmed)) as held:
             found, mark = _checked(config, broker, conn, name, count, held.pid)
-            broker.add_partitions(found.topic, count)
+            for topic in found.before:
+                broker.add_partitions(topic, count)
             held.feedback(mark.confirmed, mark.confirmed, time_ns() // 1000, ask=False)
             held.receive(1)  # raises where the slot is not ours any more
             _note(config, broker, mark, found)
@@ -92,17 +105,42 @@ def _checked(
             "stop `headwater capture`, then run this again",
         )
     mark = own_mark(broker, source.name, identify(conn))
-    label, topic = _captured(config, conn, mark, name)
-    ends = broker.end_offsets([topic])[topic]
-    refuse(mark, topic, ends, count)
-    views = tuple(_reading(config, label))
-    for view in views:
-        _refuse_behind(config, broker, view, topic, ends)
-    return Addition(topic, len(mark.offsets[topic]), count, views), mark
+    named = _captured(config, broker, conn, mark, name)
+    ends = broker.end_offsets(list(named.topics))
+    before = growing(mark, ends, count)
+    events, views = named.topics[0], tuple[str, ...]()
+    if events in before:
+        views = tuple(_reading(config, named.labels))
+        for view in views:
+            _refuse_behind(config, broker, view, events, ends[events])
+        _refuse_undelivered(config, broker, named.labels, events, ends[events])
+    return Addition(before, count, views), mark
 
 
-def refuse(mark: Mark, topic: str, ends: Mapping[int, int], count: int) -> None:
-    """Raise where a topic that ends there must not have ``count`` partitions. Pure."""
+def growing(mark: Mark, ends: Offsets, count: int) -> dict[str, int]:
+    """Which of the topics that end there have less than ``count`` partitions by the mark, and how
+    many. Raises where one of them must not get more, and where there is none. Pure."""
+    before = {topic: len(mark.offsets[topic]) for topic in ends}
+    fewer = {topic: number for topic, number in before.items() if number < count}
+    for topic, of_topic in ends.items():
+        is_unknown = len(of_topic) > before[topic]
+        if topic in fewer or is_unknown:
+            _refuse_uncovered(mark, topic, of_topic)
+        if count < len(of_topic) and (is_unknown or not fewer):
+            raise _enough(topic, len(of_topic))
+    if not fewer:
+        raise _enough(*next((topic, len(of_topic)) for topic, of_topic in ends.items()))
+    return fewer
+
+
+def _enough(topic: str, partitions: int) -> UsageError:
+    return UsageError(
+        f"{topic} already has {partitions} partitions",
+        "choose a larger number: partitions cannot be removed",
+    )
+
+
+def _refuse_uncovered(mark: Mark, topic: str, ends: Mapping[int, int]) -> None:
     before = len(mark.offsets[topic])
     if any(ends.get(number) != at for number, at in mark.searched_from[topic].items()):
         raise LogError(  # it would be published again, some of it in another partition
@@ -116,47 +154,82 @@ def refuse(mark: Mark, topic: str, ends: Mapping[int, int], count: int) -> None:
             "records that it did not write",
             "run `headwater init --again`",
         )
-    if count < len(ends) or count == before:
-        raise UsageError(
-            f"{topic} already has {len(ends)} partitions",
-            "choose a larger number: partitions cannot be removed",
-        )
 
 
-def _captured(config: Config, conn: Connection, mark: Mark, name: str) -> tuple[str, str]:
-    """The table's label and topic; for emitted events no label."""
+def _captured(config: Config, broker: Broker, conn: Connection, mark: Mark, name: str) -> _Named:
     source, emitted = config.source, name.removeprefix(_EMITTED)
     try:
         pattern = parse_pattern(name)
     except ValueError as error:
         raise UsageError(str(error)) from None
+    tables = chosen_tables(conn, source)[0]
     found = [
-        (one.label, topic)
-        for one in chosen_tables(conn, source)[0]
+        one
+        for one in tables
         if pattern.matches(one.schema, one.name)
-        and (topic := source.topic(one.schema, one.name)) in mark.offsets
+        and source.topic(one.schema, one.name) in mark.offsets
     ]
     outbox = outbox_topic(source.name, emitted)
     if not found and emitted in config.capture.emit_topics and outbox in mark.offsets:
-        return "", outbox
+        return _Named(frozenset(), [outbox])
     if len(found) != 1:
         raise UsageError(
             f"{name} is {'more than one table' if found else 'not captured'}",
             "name one captured table as schema.table, or a topic of headwater.emit that has "
             "events as outbox.TOPIC",
         )
-    return found[0]
+    return _of_table(config, broker, mark, found[0], tables)
 
 
-def _reading(config: Config, label: str) -> Iterator[str]:
-    """Views of the table, declared or built."""
+def _of_table(
+    config: Config, broker: Broker, mark: Mark, table: Table, tables: Sequence[Table]
+) -> _Named:
+    """Raises ``LogError`` where routes put it elsewhere than its records are."""
+    source = config.source
+    check_joining(config, broker, [(table.schema, table.name)], mark)
+    topics = source.place(table.schema, table.name).topics
+    for topic in topics:
+        if topic not in mark.offsets:
+            raise LogError(
+                f"{table.label} has rows beside its events in {topic}, and capture has not written "
+                "to that topic yet",
+                "start `headwater capture`, change a row of the table, and stop capture with "
+                "SIGTERM; then run this again",
+            )
+    beside = (one.label for one in tables if source.topic(one.schema, one.name) == topics[0])
+    return _Named(frozenset(beside), topics)
+
+
+def _reading(config: Config, labels: Collection[str]) -> Iterator[str]:
+    """Views of one of the tables, declared or built."""
     for name, view in with_undeclared(config).views.items():
         try:
             read = {table.name for table in tables_read(name, view.sql)}
         except ViewError:  # no view can be made of it
             continue
-        if label in read:
+        if not read.isdisjoint(labels):
             yield name
+
+
+def _refuse_undelivered(
+    config: Config,
+    broker: Broker,
+    labels: Collection[str],
+    topic: str,
+    ends: Mapping[int, int],
+) -> None:
+    """Raise where an alert has messages to send: the next one of a key could overtake them."""
+    for name, alert in config.alerts.rows.items():
+        if alert.table not in labels:
+            continue
+        committed = broker.committed(row_alert_group(config.source.name, name), [topic])
+        if committed.get(topic) and (behind := unapplied({topic: dict(ends)}, committed)):
+            lacks = sum(one.records for one in behind)
+            raise LogError(
+                f"alert {name} has not looked at, or not delivered, {lacks} records of {topic}",
+                f"let `headwater serve` run until `headwater lag` shows none for alert {name}, or "
+                "remove the alert from the configuration; then run this again",
+            )
 
 
 def _refuse_behind(
@@ -188,17 +261,23 @@ def _refuse_behind(
 
 def _note(config: Config, broker: Broker, mark: Mark, added: Addition) -> None:
     """Write a mark that names the new partitions, which are empty."""
-    source, kafka, topic = config.source.name, config.kafka, added.topic
+    source, kafka = config.source.name, config.kafka
     stored = newest_mark(broker, source)
     assert isinstance(stored, StoredMark), "it was read"
-    before = mark.offsets[topic]
-    noted = mark._replace(
-        offsets={**mark.offsets, topic: dict.fromkeys(range(added.partitions), 0) | before},
-        regrouped={**mark.regrouped, topic: before},
-    )
+    noted = with_partitions(mark, added)
     producer = BulkProducer(kafka.bootstrap_servers, kafka.producer, security=kafka)
     with closing(producer):
         now_ms, limit = time_ns() // 1_000_000, producer.largest_record
         records = mark_records(noted, source, now_ms, limit, stored.next_turn)
         producer.send_records(progress_topic(source), records)
         producer.flush()
+
+
+def with_partitions(mark: Mark, added: Addition) -> Mark:
+    """It names all partitions, and says where those of before ended. Pure."""
+    before = {topic: mark.offsets[topic] for topic in added.before}
+    new = dict.fromkeys(range(added.partitions), 0)
+    return mark._replace(
+        offsets={**mark.offsets, **{topic: new | at for topic, at in before.items()}},
+        regrouped={**mark.regrouped, **before},
+    )

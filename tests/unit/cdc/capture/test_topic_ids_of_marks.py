@@ -23,5 +23,5 @@ def test_a_topic_that_was_recreated_is_refused_unless_it_had_held_nothing() -> N
 def test_more_partitions_are_told_with_what_a_topic_of_rows_needs() -> None:
     mark = Mark(100, {"rows": {0: 5}}, "7", 1, "db", "slot")
     check_topics(mark, {"rows": {0: 6}})
-    with pytest.raises(LogError, match=r"topic rows has 2.*for topics of rows.*`headwater i"):
+    with pytest.raises(LogError, match=r"topic rows has 2.*if it refuses.*`headwater i"):
         check_topics(mark, {"rows": {0: 5, 1: 0}})
