@@ -57,6 +57,7 @@ class LogEvent(StrEnum):
     TYPES_READ = "types_read"
     SOURCE_NOT_ASKED = "source_not_asked"
     INDEXES_DROPPED = "indexes_dropped"
+    ROW_ALERT_FORGOTTEN = "row_alert_forgotten"
     TRIED_AGAIN = "tried_again"
     SERVER_WAITED_FOR = "server_waited_for"
     STATE_DATABASE_WAITED_FOR = "state_database_waited_for"

@@ -98,7 +98,7 @@ class Engine:
                 Chore("versions", _VERSIONS_S, self._look_at_versions),
                 Chore("tables", _TABLES_S, self._look_at_names),
                 Chore("upkeep", _UPKEEP_S, self._look_after),
-                Chore("changes", _TRIM_S, lambda: trim_changes(self._conn, parts.config.apply)),
+                Chore("changes", _TRIM_S, lambda: trim_changes(self._conn, parts.config)),
                 Chore("end", _POLL_S, self._look_at_end),
             )
         )

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 import structlog
 
-from cdc.config import Apply
+from cdc.config import Config
 from cdc.kafka.broker import Offsets
 from cdc.log_events import LogEvent
 from jobs.run.stream.tombstone_expiry import TombstoneExpiry
@@ -17,6 +17,7 @@ from jobs.run.tables.mirrored_tables import MirroredTables
 from jobs.run.views.group_offsets import GroupOffsets
 from jobs.spark.garbage_collector import give_back_memory
 from jobs.state.batch.stream_offsets import forget_batches
+from jobs.state.feeds.alert_upkeep import forget_alerts
 from jobs.state.feeds.feed_log import trim_logs
 from jobs.state.mirrors.indexes import drop_spare_indexes
 from jobs.state.server.connection import Connection
@@ -24,9 +25,13 @@ from jobs.state.server.connection import Connection
 log = structlog.get_logger("apply")
 
 
-def trim_changes(conn: Connection, kept: Apply) -> None:
-    """Let go of changes of views that are no longer kept for readers."""
-    trim_logs(conn, kept.keep_changes, kept.keep_changes_s)
+def trim_changes(conn: Connection, config: Config) -> None:
+    """Let go of changes of views that are no longer kept for readers, and of alerts over them that
+    nobody declares or reads any more."""
+    declared = [name for name, alert in config.alerts.rows.items() if alert.view]
+    for alert in forget_alerts(conn, config.source.name, declared):
+        log.info(LogEvent.ROW_ALERT_FORGOTTEN, alert=alert)
+    trim_logs(conn, config.apply.keep_changes, config.apply.keep_changes_s)
 
 
 @dataclass(slots=True)

@@ -16,7 +16,7 @@ from cdc.errors import LogError
 from cdc.events.readers.records import EventReader
 from cdc.kafka.broker import reads
 from cdc.kafka.broker.connection import Connection
-from cdc.kafka.broker.groups import active_groups, delete_groups, existing_groups
+from cdc.kafka.broker.groups import active_groups, delete_groups, existing_groups, groups_of
 from cdc.kafka.broker.reads import Place, Record, Stretch
 from cdc.kafka.broker.topics import (
     TopicSpec,
@@ -91,6 +91,10 @@ class Broker:
     def existing_groups(self, groups: Collection[str]) -> list[str]:
         """Those of some consumer groups that there are."""
         return existing_groups(self._connection, groups)
+
+    def groups_of(self, prefix: str) -> list[str]:
+        """All consumer groups whose names begin so."""
+        return groups_of(self._connection, prefix)
 
     def active_groups(self, groups: Collection[str]) -> list[str]:
         """Those of some consumer groups that have members."""

@@ -20,6 +20,12 @@ def existing_groups(connection: Connection, groups: Collection[str]) -> list[str
     return sorted({group["group_id"] for group in listed} & set(groups))
 
 
+def groups_of(connection: Connection, prefix: str) -> list[str]:
+    """All whose names begin so."""
+    listed = connection.call("listing consumer groups", lambda admin: admin.list_groups())
+    return sorted(g["group_id"] for g in listed if g["group_id"].startswith(prefix))
+
+
 def active_groups(connection: Connection, groups: Collection[str]) -> list[str]:
     """Those of some groups that have members."""
     listed = connection.call("listing consumer groups", lambda admin: admin.list_groups())

@@ -75,7 +75,7 @@ def list_(
         found += _of_one_alert(config, name)
     if not views:
         found += capture.entries(config)
-        found += row_alerts.entries(config) if config.alerts.rows else []
+        found += row_alerts.entries(config)
     if as_json:
         print_json([described(one) for one in found])
     elif found:

@@ -92,7 +92,7 @@ def planned(config: Config) -> Uninstall:
         mark = stored.mark if stored else None
         by_build = views, whole.views.keys() - views
         topics = {*source.topics(tables)}
-        kafka = found_in_kafka(broker, source.name, mark, topics, by_build, whole.alerts.rows)
+        kafka = found_in_kafka(broker, source.name, mark, topics, by_build)
     if any(topic.startswith(f"{source.name}.") for topic in kafka.topics):
         is_known = retained is not None or source.name in sources
         refuse_topics_of_others(source.name, mark, identity, is_known)

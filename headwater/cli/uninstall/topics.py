@@ -42,10 +42,9 @@ def found_in_kafka(
     mark: Mark | None,
     tables: Collection[str],
     views: tuple[Collection[str], Collection[str]],
-    alerts: Collection[str] = (),
 ) -> Found:
-    """``tables`` are topics of tables; ``views`` those that were built, and those that were not;
-    ``alerts`` those on rows."""
+    """``tables`` are topics of tables; ``views`` those that were built, and those that were not.
+    Groups of alerts on rows are those of the source, declared or not."""
     built, unbuilt = views
     progress = progress_topic(source)
     written = set(mark.offsets) if mark else set()  # of tables that have left, too
@@ -56,11 +55,11 @@ def found_in_kafka(
     found = {topic for topic in named if topic in own or topic.startswith(ours)}
     foreign = sorted(named - found)
     found |= set(broker.partitions([view_dead_letters_topic(view) for view in built]))
-    of_alerts = [row_alert_group(source, alert) for alert in alerts]
-    groups = [signal_group(source), *of_alerts, *map(view_group, built)]
+    groups = broker.existing_groups([signal_group(source), *map(view_group, built)])
+    groups += broker.groups_of(row_alert_group(source, ""))
     return Found(
         tuple(sorted(found, key=lambda topic: (topic == progress, topic))),
-        tuple(broker.existing_groups(groups)),
+        tuple(sorted(groups)),
         tuple(foreign),
         tuple(sorted(broker.partitions([view_dead_letters_topic(view) for view in unbuilt]))),
         tuple(broker.existing_groups([view_group(view) for view in unbuilt])),

@@ -70,7 +70,8 @@ class AlertPart:
     """Each with the row before an update, None where that is not logged."""
 
 
-def _lock_name(source: str, alert: str) -> str:
+def lock_name(source: str, alert: str) -> str:
+    """Of the advisory lock of whoever reads for it."""
     return f"headwater alert {source} {alert}"
 
 
@@ -78,13 +79,14 @@ def hold_alert(conn: Connection, source: str, alert: str) -> bool:
     """Whether ``conn`` is the one that reads for this alert, as long as it lives."""
     query = b"select pg_catalog.pg_try_advisory_lock(pg_catalog.hashtextextended(%s, 0))"
     with translated(f"locking alert {alert}"):
-        row = conn.execute(query, (_lock_name(source, alert),)).fetchone()
+        row = conn.execute(query, (lock_name(source, alert),)).fetchone()
     return bool(row and row[0])
 
 
 def begin_alert(conn: Connection, alert: str, view: str) -> bool:
     """Have an alert that is new to its view begin at the ends of the view's logs; whether it is.
-    What it had of another view is forgotten, and its places in logs that are gone."""
+    What it had of another view is forgotten, and its places in logs that are gone. It is noted that
+    somebody reads for it."""
     with translated(f"looking for alert {alert}"), conn.transaction():
         conn.execute(
             b"delete from headwater.view_alerts where alert = %s and view <> %s", (alert, view)
@@ -93,6 +95,10 @@ def begin_alert(conn: Connection, alert: str, view: str) -> bool:
             b"delete from headwater.view_alert_places p using headwater.view_alerts a "
             b"where a.alert = %s and p.alert = a.alert and p.epoch <> a.epoch "
             b"and p.epoch not in (select epoch from headwater.feeds)",
+            (alert,),
+        )
+        conn.execute(
+            b"update headwater.view_alerts set seen_at = clock_timestamp() where alert = %s",
             (alert,),
         )
         made = conn.execute(
@@ -224,7 +230,7 @@ class AlertStand(NamedTuple):
 def alert_stand(conn: Connection, source: str, alert: str) -> AlertStand:
     """As anybody may look at it. Raises ``LogError`` where its log has been dropped."""
     with translated(f"looking for alert {alert}"):
-        held = conn.execute(_HELD.encode(), (_lock_name(source, alert),)).fetchone()
+        held = conn.execute(_HELD.encode(), (lock_name(source, alert),)).fetchone()
         query = (
             "select a.view, p.note, extract(epoch from p.noted_at)::float8 "
             "from headwater.view_alerts a join headwater.view_alert_places p using (alert, epoch) "

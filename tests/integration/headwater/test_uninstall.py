@@ -11,7 +11,7 @@ import pytest
 from cdc.errors import SourceError
 from cdc.kafka.broker import Broker
 from cdc.source.postgres import connect
-from cdc.topics import progress_topic, table_topic, view_group
+from cdc.topics import progress_topic, row_alert_group, table_topic, view_group
 from headwater.cli.uninstall.plan import refuse_other_owner
 from tests.support.commands.deployment import Deployment, fold
 from tests.support.waiting import wait_until
@@ -106,6 +106,8 @@ def test_nothing_of_a_source_stays(shop: Deployment) -> None:
     first = table_topic(shop.name, "public", "first")
     with Broker(shop.bootstrap) as broker:
         broker.commit_group(view_group("seconds"), {first: {0: 0}})  # of another source's view
+        removed = row_alert_group(shop.name, "removed")  # from the configuration
+        broker.commit_group(removed, {first: {0: 0}})
     before = topics(shop)
     assert {first, progress_topic(shop.name), f"{shop.name}.outbox.mails"} <= set(before)
 
@@ -133,7 +135,8 @@ def test_nothing_of_a_source_stays(shop: Deployment) -> None:
     assert "this is removed:" in done.stderr
     said = json.loads(done.stdout)
     assert set(said["removed"]["topics"]) == set(before)
-    assert (said["removed"]["groups"], said["stays"]["groups"]) == ([], ["headwater.seconds"])
+    groups = said["removed"]["groups"], said["stays"]["groups"]
+    assert groups == ([removed], ["headwater.seconds"])
     assert left(shop) == (0, 0, 0, 0)
     wait_until(lambda: topics(shop) == [], "every topic to be gone from a broker's metadata")
     again = shop.run("uninstall")

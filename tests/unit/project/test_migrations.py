@@ -30,6 +30,7 @@ STATE = (
     "5848d63528ce32f4",  # 0010 feeds
     "aed6fa52fbcfbdcd",  # 0011 view_alerts
     "ee6d04569e043a55",  # 0012 view_alerts_of_builds
+    "09c6d13024f6c8f4",  # 0013 undeclared_alerts
 )
 """The beginning of each one's checksum. A new migration gets a new line; no line changes."""
 

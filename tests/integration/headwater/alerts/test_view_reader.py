@@ -14,12 +14,14 @@ from cdc.errors import LogError, RetryableError
 from cdc.kafka.group_reader import Noted
 from headwater.alerts.view_source import ViewReader
 from jobs.state.batch.stream_offsets import Progress
+from jobs.state.feeds.alert_upkeep import forget_alerts
 from jobs.state.feeds.feed_log import RowChange, append_changes, trim_logs
 from jobs.state.feeds.feed_tables import Feed, make_feed, opened_feed, show_feed
 from jobs.state.server.connection import Connection, connect
 from jobs.state.server.migration import migrate
 from jobs.state.views.view_record import add_view, forget_view
 from tests.support.servers.postgres import fresh_database
+from tests.support.waiting import wait_until
 
 
 class State:
@@ -237,6 +239,88 @@ def test_what_an_alert_has_not_done_is_kept_for_twice_as_much(state: State) -> N
         reader.commit({records[3].partition: Noted(records[3].offset)})
         assert trim_logs(state.conn, 2, 3_600) == 2, "what is done is not"
         assert trim_logs(state.conn, 2, 0) == 2
+
+
+def held_of(state: State) -> tuple[list[str], int, int]:
+    """The alerts that have a place, in how many logs, and how often readers were shown another
+    generation, as far as that is kept."""
+    alerts = state.conn.execute(b"select alert from headwater.view_alerts order by 1").fetchall()
+    counts = state.conn.execute(
+        b"select (select count(*) from headwater.view_alert_places), "
+        b"(select count(*) from headwater.feed_shows)"
+    ).fetchone()
+    assert counts is not None
+    return [alert for (alert,) in alerts], counts[0], counts[1]
+
+
+def forgotten(state: State, declared: list[str]) -> list[str]:
+    """Those that go at once, all sessions of readers having ended."""
+    gone: list[str] = []
+
+    def none_is_left() -> bool:
+        gone.extend(forget_alerts(state.conn, "shop", declared, 0))
+        return set(held_of(state)[0]) <= set(declared)
+
+    wait_until(none_is_left, "sessions to end")
+    return sorted(gone)
+
+
+def test_an_alert_that_nobody_declares_or_reads_is_forgotten_and_begins_anew(state: State) -> None:
+    """Not while one of both does, nor before the time is over: then it goes on where it was."""
+    feed = state.built(1)
+    state.shown(feed)
+    with state.reader("big"), state.reader("was") as was:
+        state.written(feed, x=1)
+        assert forget_alerts(state.conn, "shop", ["big"], 0) == [], "a server reads for it"
+        assert forget_alerts(state.conn, "shop", [], 3_600) == []
+        assert len(was.read(0)) == 1
+    assert forget_alerts(state.conn, "shop", ["big"], 3_600) == []
+    with state.reader("was") as was:
+        assert taken(was) == [("c", None, 1)], "it has come back in time"
+    state.written(feed, x=2)
+    assert forgotten(state, ["big"]) == ["was"]
+    assert held_of(state) == (["big"], 1, 1)
+    with state.reader("was") as was, state.reader("big") as big:
+        assert taken(was) == [], "it is a new one"
+        assert taken(big) == [("c", None, 1), ("u", 1, 2)]
+    assert forgotten(state, []) == ["big", "was"]
+    assert held_of(state) == ([], 0, 1), "a new alert needs to know what readers are shown"
+    forget_view(state.conn, feed.view_id)
+    forget_alerts(state.conn, "shop", [])
+    assert held_of(state) == ([], 0, 0)
+
+
+def test_what_readers_have_seen_is_kept_as_long_as_an_alert_has_to_go_through_it(
+    state: State,
+) -> None:
+    """Also of generations that were dropped: an alert that comes there has to stop."""
+    first, second, third = (state.built(number) for number in (1, 2, 3))
+    for feed in (third, second, third, first):
+        state.shown(feed)
+    with state.reader() as reader:
+        forget_alerts(state.conn, "shop", ["big"])
+        assert held_of(state) == (["big"], 3, 3), "of each generation the newest"
+        state.written(first, x=1)
+        (waiting,) = reader.read(0)
+        for feed in (second, third):
+            state.shown(feed)
+            state.written(feed, x=2)
+        forget_alerts(state.conn, "shop", ["big"])
+        reader.commit({waiting.partition: Noted(waiting.offset + 1)})
+        assert taken(reader) + taken(reader) == [("c", None, 2)] * 2
+        forget_view(state.conn, first.view_id)
+        forget_alerts(state.conn, "shop", ["big"])
+        assert held_of(state) == (["big"], 2, 2)
+        state.shown(second)
+        forget_view(state.conn, second.view_id)
+        forget_alerts(state.conn, "shop", ["big"])
+        assert held_of(state) == (["big"], 1, 2)
+        with pytest.raises(LogError, match="has been dropped"):
+            taken(reader)
+    state.shown(third)
+    forget_alerts(state.conn, "shop", ["big"])
+    with pytest.raises(LogError, match="has been dropped"), state.reader():
+        """It is not taken for a new one."""
 
 
 def test_a_view_without_a_log_of_old_rows_is_waited_for(state: State) -> None:

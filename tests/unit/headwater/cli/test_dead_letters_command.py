@@ -58,6 +58,7 @@ class Shop:
         patched.setattr(topic_views, "entries", lambda _, view, **_values: of[view])
         patched.setattr(database_views, "entries", lambda _, views: {v: of[v] for v in views})
         patched.setattr(capture, "_numbered", lambda _: iter(large))
+        patched.setattr(row_alerts, "_open", lambda *_: [])
         for module in (topic_views, database_views):
             patched.setattr(module, "settle", self._settle)
 
@@ -172,6 +173,8 @@ def test_messages_of_an_alert_are_listed_shown_and_settled_by_its_name(
     ]
     monkeypatch.setattr(row_alerts, "_open", lambda *_: letters)
     monkeypatch.setattr(row_alerts, "settle", shop._settle)
+    of_all = json.loads(shop.run("list", "--json").stdout)
+    assert [one["id"] for one in of_all][-2:] == ["msg_1", "msg_2"], "none is declared any more"
     listed = json.loads(shop.run("list", "alerts.big", "--json").stdout)
     assert [(one["id"], one["view"], one["offset"]) for one in listed] == [
         ("msg_1", "alerts.big", 1), ("msg_2", "alerts.big", 2),
