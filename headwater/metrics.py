@@ -19,7 +19,7 @@ from cdc.metrics.exposition import Sample, registry_of
 from cdc.metrics.forecast_samples import snapshot_samples
 from cdc.metrics.probes import Probes
 from cdc.metrics.server import MetricsServer
-from headwater.lag.samples import lag_samples, of_source
+from headwater.lag.samples import alert_samples, lag_samples, of_source
 from headwater.lag.snapshot_watch import SnapshotWatch
 from headwater.lag.watch import LagWatch, Seen
 
@@ -86,7 +86,9 @@ def apply_metrics(
     def samples() -> Iterator[Sample]:
         yield from _of_process("apply", observer)
         fresh = observer.fresh
-        yield from lag_samples(declared, names, fresh.found if fresh else None)
+        seen = fresh.found if fresh else None
+        yield from lag_samples(declared, names, seen)
+        yield from alert_samples(declared, seen)
 
     with _served(declared, "apply", samples, probes, observer):
         yield

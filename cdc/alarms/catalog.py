@@ -1,10 +1,11 @@
-"""The sixteen alarms. From here come the rules for Prometheus, the inhibitions for Alertmanager,
+"""The eighteen alarms. From here come the rules for Prometheus, the inhibitions for Alertmanager,
 ``docs/alarms.md``, ``headwater explain`` and the messages to a webhook."""
 
 from __future__ import annotations
 
 from typing import Final
 
+from cdc.alarms import alert_guides as of_alert
 from cdc.alarms import source_guides as of_source
 from cdc.alarms import view_guides as of_view
 from cdc.alarms.alarm import Alarm
@@ -12,6 +13,7 @@ from cdc.alarms.conditions import Above, Below, Grows, Older, OneOf, Stands, Unl
 from cdc.lag.states import State
 from cdc.metrics import catalog as m
 from cdc.metrics import forecast_catalog as f
+from cdc.metrics import serve_catalog as s
 
 _HOUR_S: Final = 3_600
 _CAPTURE_MOVES: Final = OneOf(m.CAPTURE_STATE, ("idle", "fresh", "catching up", "falling back"))
@@ -200,6 +202,26 @@ ALARMS: Final = (
         (),
         "{source}: the clocks of source and Headwater differ by more than a second",
         of_source.CLOCK_SKEW,
+    ),
+    Alarm(
+        "HW017",
+        "RowAlertStopped",
+        "critical",
+        (OneOf(s.ROW_ALERT_STATE, ("blocked",)),),
+        2,
+        (),
+        "{source}: nobody sends the messages of alert {alert}",
+        of_alert.STOPPED,
+    ),
+    Alarm(
+        "HW018",
+        "RowAlertWaits",
+        "warning",
+        (Above(s.ROW_ALERT_UNDELIVERED, s.ROW_ALERT_LIMIT), Above(s.ROW_ALERT_LETTERS, 0)),
+        1,
+        ("HW017",),
+        "{source}: messages of alert {alert} wait, or were given up",
+        of_alert.WAITS,
     ),
 )
 BY_CODE: Final = {alarm.code: alarm for alarm in ALARMS}

@@ -12,7 +12,9 @@ from cdc.alarms.conditions import Condition, remembered_by
 from cdc.alarms.readings import Readings
 from cdc.alarms.rules import shared_labels
 from cdc.lag.report import OVERDUE
+from cdc.lag.states import State
 from cdc.metrics import catalog as m
+from cdc.metrics import serve_catalog as s
 from cdc.metrics.exposition import Sample
 
 _KEPT: Final = [
@@ -28,7 +30,7 @@ _TOLD_BY: Final = {m.CAPTURE_BLOCKED: m.CAPTURE_STATE, m.VIEW_BLOCKED: m.VIEW_ST
 
 
 class Held(NamedTuple):
-    """A condition of an alarm that holds for one source, or for one view of it."""
+    """A condition of an alarm that holds for one source, or for one view or alert of it."""
 
     alarm: Alarm
     labels: tuple[tuple[str, str], ...]
@@ -41,10 +43,15 @@ class Held(NamedTuple):
     def of_view(self) -> bool:
         return any(name == "view" for name, _ in self.labels)
 
+    @property
+    def of_alert(self) -> bool:
+        return any(name == "alert" for name, _ in self.labels)
+
 
 class Judge:
     """Use from one thread. ``minute_s`` is 60 but in a test. ``by_apply``: alarms of the source are
-    another process's to tell while capture works."""
+    another process's to tell while capture works, and those of alerts on rows while somebody sends
+    one of them."""
 
     def __init__(self, minute_s: float = 60.0, by_apply: bool = False) -> None:
         self._minute_s, self._by_apply = minute_s, by_apply
@@ -98,7 +105,16 @@ class Judge:
         return any(map(told, one.alarm.conditions))
 
     def _is_ours(self, one: Held) -> bool:
-        return one.of_view or not self._by_apply or not self._capture_works(one.source)
+        if one.of_view or not self._by_apply:
+            return True
+        if one.of_alert:
+            return not self._alerts_are_sent(one.source)
+        return not self._capture_works(one.source)
+
+    def _alerts_are_sent(self, source: str) -> bool:
+        """Some `headwater serve` runs."""
+        states = self._readings.states(s.ROW_ALERT_STATE)
+        return any(state != State.BLOCKED for labels, state in states if labels[0] == source)
 
     def _capture_works(self, source: str) -> bool:
         """Somebody reads the slot; while the source does not tell, marks are written."""

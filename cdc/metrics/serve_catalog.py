@@ -84,6 +84,21 @@ ROW_ALERT_LETTERS = Metric(
     "Above 0: `headwater dead-letters retry` or `discard`. At 1,000 the alert sends nothing.",
     _ALERT,
 )
+ROW_ALERT_UNDELIVERED = Metric(
+    "headwater_row_alert_undelivered_seconds",
+    "gauge",
+    "For how long Kafka, or the log of the view's changes, has held the oldest change that an "
+    "alert on rows has not looked at, or whose message was not delivered; 0 without one.",
+    "As headwater_row_alert_lag_seconds, without what capture and the view lack.",
+    _ALERT,
+)
+ROW_ALERT_LIMIT = Metric(
+    "headwater_row_alert_undelivered_limit_seconds",
+    "gauge",
+    "The time above which an alarm fires (alerts.lag_s).",
+    "What headwater_row_alert_undelivered_seconds is compared with.",
+    _ALERT,
+)
 EVENTS = of_source(
     "headwater_serve_events",
     "Events that were sent to clients, rows of snapshots among them.",

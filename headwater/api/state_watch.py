@@ -9,6 +9,7 @@ from importlib.metadata import version
 from typing import NamedTuple
 
 from cdc.alarms.judge import Held, Judge
+from cdc.alarms.webhook import Webhook
 from cdc.config import Config
 from cdc.lag.observer import Observer
 from cdc.lag.rates import Count, Progress
@@ -34,7 +35,8 @@ class Look(NamedTuple):
 
 class Watching:
     """The lag of capture and views, the alarms, the probes, and the registry of metrics. ``noted``
-    is called on the thread with each picture."""
+    is called on the thread with each picture. Of alarms those of alerts on rows are told to a
+    webhook from here: the others are told by capture and apply."""
 
     def __init__(self, config: Config) -> None:
         self._config = config
@@ -45,6 +47,7 @@ class Watching:
         self._judged_s: float | None = None
         self._published = _Published()
         self._snapshots: SnapshotWatch | None = None
+        self._webhook: Webhook | None = None
         self.samples: Callable[[], Iterable[Sample]] = tuple
         self.noted: Callable[[Pipeline], None] = lambda _: None
         self.registry = registry_of(self._all)
@@ -75,11 +78,21 @@ class Watching:
     def start(self) -> None:
         self._snapshots = SnapshotWatch(self._config)
         self._observer.start()
+        alerts = self._config.alerts
+        if alerts.webhook and alerts.rows:
+            self._webhook = Webhook(alerts.webhook, alerts.secret_file, "serve", self.of_alerts)
+            self._webhook.start()
 
     def end(self) -> None:
+        if self._webhook is not None:
+            self._webhook.close()
         self._observer.end()
         if self._snapshots is not None:
             self._snapshots.close()
+
+    def of_alerts(self) -> Iterator[Sample]:
+        """What alarms of alerts on rows are judged by; of no other alarm anything."""
+        return alert_samples(self._config, self.seen)
 
     def _look(self) -> Look:
         """On the thread. What fails is told by the observer, and is no data in the past, too."""
@@ -98,6 +111,7 @@ class Watching:
         snapshots = self._snapshots.found if self._snapshots else ()
         samples = [
             *lag_samples(self._config, (), seen),
+            *alert_samples(self._config, seen),
             *snapshot_samples(self._config.source.name, snapshots),
         ]
         now_s = time.time()
@@ -116,8 +130,7 @@ class Watching:
         yield Sample(catalog.BUILD, (version("headwater"), "serve"), 1)
         if (seen := self._observer.seen) is not None:
             yield Sample(catalog.MEASURED, ("serve",), seen.at_s)
-        if (fresh := self.seen) is not None:
-            yield from alert_samples(self._config.source.name, fresh)
+        yield from alert_samples(self._config, self.seen)
         yield from self.samples()
 
 

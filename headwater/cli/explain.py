@@ -64,7 +64,7 @@ def explain(
 
 def told(summary: str) -> str:
     """A summary of no source in particular: ``view VIEW has ...``."""
-    return summary.replace("{source}: ", "").format(view="VIEW", snapshot="SNAPSHOT")
+    return summary.replace("{source}: ", "").format(view="VIEW", snapshot="SNAPSHOT", alert="NAME")
 
 
 def _chosen(code: str | None) -> list[Alarm]:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
 from cdc.config import Config, RowAlert
-from cdc.errors import HeadwaterError
+from cdc.errors import HeadwaterError, LogError
 from cdc.kafka.broker import Broker
 from cdc.lag.measure import Lag, PartitionLag
 from cdc.lag.report import Assessor, Block, ViewReport
@@ -34,9 +34,10 @@ _FACTS_S: Final = 5.0
 @dataclass(frozen=True, slots=True)
 class AlertReport:
     """One alert. What is not known is None. ``lag_s`` is the age of the oldest commit that it has
-    not decided, or not delivered; ``waiting`` are messages, of ``behind_records``; ``delivered_s``
-    is when the webhook took one last, in seconds since 1970. ``problem`` says why there is ``no
-    data``, if that is known, and ``blocked_by`` what blocks it."""
+    not decided, or not delivered, ``undelivered_s`` for how long that has been there to be read;
+    ``waiting`` are messages, of ``behind_records``; ``delivered_s`` is when the webhook took one
+    last, in seconds since 1970. ``problem`` says why there is ``no data``, if that is known, and
+    ``blocked_by`` what blocks it."""
 
     alert: str
     of: str
@@ -49,6 +50,7 @@ class AlertReport:
     dead_letters: int | None = None
     delivered_s: float | None = None
     problem: str = ""
+    undelivered_s: float | None = None
 
 
 class _Facts(NamedTuple):
@@ -59,6 +61,8 @@ class _Facts(NamedTuple):
     letters: Mapping[str, int]
     stands: Mapping[str, AlertStand]
     problems: Mapping[str, str]
+    gone: Mapping[str, str]
+    """Why alerts over views cannot go on: what they were to read next is not there."""
 
 
 class AlertWatch:
@@ -69,7 +73,7 @@ class AlertWatch:
         self._alerts = config.alerts.rows
         self._letters = LetterCounts(config.source.name, broker)
         self._assessor = Assessor(config.capture.heartbeat_s)
-        self._facts = _Facts({}, {}, {}, {}, {})
+        self._facts = _Facts({}, {}, {}, {}, {}, {})
         self._due = 0.0
 
     def look(
@@ -120,32 +124,37 @@ class AlertWatch:
             topic = self._config.source.topic(*self._alerts[name].table.split(".", 1))
             commits = self._broker.commits(self._group(name), [topic]).values()
             told[name] = _together([kept(one.note) for one in commits])
-        stands, problems = self._stands([name for name in names if name not in of_tables])
+        stands, problems, gone = self._stands([name for name in names if name not in of_tables])
         for name, stand in stands.items():
             somebody[name], told[name] = stand.is_held, kept(stand.note)
         letters = self._letters.now()
         return _Facts(
-            somebody, told, {name: letters.get(name, 0) for name in names}, stands, problems
+            somebody, told, {name: letters.get(name, 0) for name in names}, stands, problems, gone
         )
 
-    def _stands(self, names: Sequence[str]) -> tuple[dict[str, AlertStand], dict[str, str]]:
-        """Of alerts over views."""
+    def _stands(
+        self, names: Sequence[str]
+    ) -> tuple[dict[str, AlertStand], dict[str, str], dict[str, str]]:
+        """Of alerts over views; problems by name, and those that end an alert."""
         if not names:
-            return {}, {}
+            return {}, {}, {}
         source = self._config.source.name
         try:
             with state_session(self._config) as conn:
                 if conn is None:
-                    return {}, dict.fromkeys(names, "the state database does not run here")
+                    return {}, dict.fromkeys(names, "the state database does not run here"), {}
                 stands, problems = dict[str, AlertStand](), dict[str, str]()
+                gone = dict[str, str]()
                 for name in names:
                     try:
                         stands[name] = alert_stand(conn, source, name)
+                    except LogError as error:
+                        gone[name] = error.message
                     except HeadwaterError as error:
                         problems[name] = error.message
-                return stands, problems
+                return stands, problems, gone
         except HeadwaterError as error:
-            return {}, dict.fromkeys(names, error.message)
+            return {}, dict.fromkeys(names, error.message), {}
 
     def _of_view(self, name: str, alert: RowAlert, lag: Lag) -> list[PartitionLag]:
         """What the view has not applied, and what it has applied and the alert has not decided.
@@ -157,7 +166,7 @@ class AlertWatch:
         behind_s = 0.0 if stand.oldest_s is None else max(0.0, lag.at_s - stand.oldest_s)
         own = PartitionLag(
             name,
-            f"view {alert.view}",
+            _of_rows(alert.view),
             stand.generation,
             stand.number,
             (stand.number or 0) + stand.behind,
@@ -172,6 +181,8 @@ class AlertWatch:
 
     def _block(self, name: str) -> Block | None:
         letters = self._facts.letters.get(name, 0)
+        if name in self._facts.gone:
+            return Block("gone", self._facts.gone[name])
         if self._facts.sent_by_somebody.get(name) is False:
             return Block("not sent", "no `headwater serve` sends it: start one, or see its log")
         if letters >= MOST_LETTERS:
@@ -192,10 +203,13 @@ class AlertWatch:
             problem=problem,
         )
         if report is None or report.state == State.NO_DATA:
-            return found
+            block = self._block(name)  # it may be known that nobody sends what nobody has measured
+            return replace(found, state=State.BLOCKED, blocked_by=block.text) if block else found
+        own = [one for one in report.partitions if one.topic == _of_rows(alert.view)]
         return replace(
             found,
             state=report.state,
+            undelivered_s=max(one.in_kafka_s for one in own or report.partitions),
             blocked_by=report.blocked_by.text if report.blocked_by else "",
             lag_s=report.lag_s,
             behind_records=report.behind_records,
@@ -203,6 +217,11 @@ class AlertWatch:
 
     def _group(self, name: str) -> str:
         return row_alert_group(self._config.source.name, name)
+
+
+def _of_rows(view: str) -> str:
+    """What stands for a topic where the changes of a view are read."""
+    return f"view {view}"
 
 
 def _together(told: Sequence[Kept | None]) -> Kept | None:

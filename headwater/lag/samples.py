@@ -34,15 +34,18 @@ def lag_samples(config: Config, names: Sequence[str], seen: Seen | None) -> Iter
         yield Sample(catalog.VIEW_LAG_TARGET, (source, one.view), config.alerts.lag_s)
 
 
-def alert_samples(source: str, seen: Seen) -> Iterator[Sample]:
-    """Of alerts on rows."""
-    for one in seen.alerts:
-        labels = source, one.alert
+def alert_samples(config: Config, seen: Seen | None) -> Iterator[Sample]:
+    """Of alerts on rows; none without a look that says something of now."""
+    for one in seen.alerts if seen else ():
+        labels = config.source.name, one.alert
         yield Sample(serve_catalog.ROW_ALERT_STATE, labels, one.state)
         if one.lag_s is not None:
             yield Sample(serve_catalog.ROW_ALERT_SECONDS, labels, one.lag_s)
         if one.dead_letters is not None:
             yield Sample(serve_catalog.ROW_ALERT_LETTERS, labels, one.dead_letters)
+        if one.undelivered_s is not None:
+            yield Sample(serve_catalog.ROW_ALERT_UNDELIVERED, labels, one.undelivered_s)
+        yield Sample(serve_catalog.ROW_ALERT_LIMIT, labels, config.alerts.lag_s)
 
 
 def of_checks(source: str, view: str, found: Verified) -> Iterator[Sample]:

@@ -60,7 +60,7 @@ class Seen(NamedTuple):
     verified: Mapping[str, Verified] = MappingProxyType({})
     """What background checks found of views; nothing where they are switched off."""
     alerts: tuple[AlertReport, ...] = ()
-    """Those on rows, unless some views are asked for alone, or by the process that applies them."""
+    """Those on rows, unless some views are asked for alone."""
 
 
 class LagWatch:
@@ -184,7 +184,7 @@ class LagWatch:
             own = [v for v in names if v in config.views and not is_kept_by_state(config, v)]
             letters = ParkedKeys(config, broker, own)
             self._servers = config, broker, view_facts(config, broker), letters
-            if not self._names and not self._by_apply:
+            if not self._names:
                 self._alerts = AlertWatch(config, broker)
             self._values = values_of(registry_of(config))
             self._facts_due = 0.0

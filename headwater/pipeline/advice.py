@@ -115,6 +115,7 @@ def _firing(held: Held, since_s: float) -> FiringAlarm:
         since_s,
         labels.get("view", ""),
         labels.get("snapshot", ""),
+        labels.get("alert", ""),
         _filled(alarm, labels),
         alarm.guide.means,
         alarm.guide.recover,

@@ -56,14 +56,16 @@ def picture(
         arrows += _of_view(line, reports.get(line.view))
     alarms = advice.firing(held)
     source = config.source.name
-    alerts = sorted(map(_alert, seen.alerts), key=lambda one: (WORST.index(one.state), one.alert))
+    alerts = [_alert(one, config.alerts.lag_s) for one in seen.alerts]
+    alerts.sort(key=lambda one: (WORST.index(one.state), one.alert))
     lines.sort(key=lambda one: (WORST.index(one.state), -(one.lag_s or 0.0), one.view))
     of_capture = tuple(advice.of_capture(source, capture))
     of_lines = [one for line in lines for one in line.advice]
     told = [*of_capture, *of_lines, *(one for line in alerts for one in line.advice)]
     codes = {(one.code, line.view) for line in lines for one in line.advice}
+    codes |= {(one.code, line.alert) for line in alerts for one in line.advice}
     codes |= {(one.code, "") for one in of_capture}
-    more = advice.of_alarms(one for one in alarms if (one.code, one.view) not in codes)
+    more = advice.of_alarms(one for one in alarms if (one.code, one.view or one.alert) not in codes)
     return Pipeline(
         source=source,
         state=worst((capture.state, *(one.state for one in lines), *(one.state for one in alerts))),
@@ -81,15 +83,18 @@ def picture(
     )
 
 
-def _alert(report: AlertReport) -> AlertLine:
+def _alert(report: AlertReport, limit_s: float) -> AlertLine:
     told = []
     if report.blocked_by:
-        told.append(advice.advice("", f"alert {report.alert}: {report.blocked_by}"))
+        told.append(advice.advice("HW017", f"alert {report.alert}: {report.blocked_by}"))
     elif report.dead_letters:
         letters = plural(report.dead_letters, "message waits", "messages wait")
         hint = f"run `headwater dead-letters list alerts.{report.alert}`, then retry or discard"
         sentence = f"alert {report.alert}: {letters} as dead letters"
-        told.append(advice.advice("", sentence, hint))
+        told.append(advice.advice("HW018", sentence, hint))
+    elif report.undelivered_s is not None and report.undelivered_s > limit_s:
+        sentence = f"alert {report.alert}: messages are not delivered"
+        told.append(advice.advice("HW018", sentence))
     return AlertLine(
         alert=report.alert,
         of=report.of,

@@ -101,7 +101,7 @@ class AlertLine:
 
 @dataclass(frozen=True, slots=True)
 class FiringAlarm:
-    """``view`` and ``snapshot`` are "" where the alarm is of the source."""
+    """``view``, ``snapshot`` and ``alert`` are "" where the alarm is of the source."""
 
     code: str
     name: str
@@ -110,6 +110,7 @@ class FiringAlarm:
     """Since when its condition holds, in seconds since 1970."""
     view: str
     snapshot: str
+    alert: str
     summary: str
     means: str
     recover: tuple[str, ...]

@@ -44,6 +44,7 @@ def row_alerts(source: Source) -> Iterator[Finding]:
         message = f"changes of {of} go to {urlsplit(alert.webhook).hostname}, with {what}"
         yield Finding("ok", check, "; ".join([message, *treated]))
         yield from unencrypted(name, alert.webhook)
+        yield from same_receiver(name, alert.webhook, config.alerts.webhook)
 
 
 def unencrypted(name: str, webhook: str) -> Iterator[Finding]:
@@ -55,3 +56,15 @@ def unencrypted(name: str, webhook: str) -> Iterator[Finding]:
             "be read by anybody between"
         )
         yield Finding("warning", f"alert {name}", message, "use https://")
+
+
+def same_receiver(name: str, webhook: str, of_alarms: str) -> Iterator[Finding]:
+    """A warning where the alarm that messages are not taken goes to who does not take them."""
+    own, other = urlsplit(webhook), urlsplit(of_alarms)
+    if own.netloc.rpartition("@")[2] == other.netloc.rpartition("@")[2]:
+        message = (
+            f"alerts.rows.{name}.webhook: alarms go to {own.hostname}, too (alerts.webhook): while "
+            "it is away, nobody is told that messages wait"
+        )
+        hint = "send alarms to another receiver, or alarm by Prometheus: docs/alarms.md"
+        yield Finding("warning", f"alert {name}", message, hint)

@@ -82,7 +82,8 @@ def row_alert(of: str, state: State) -> AlertLine:
 
 def alarm(code: str = "HW011", view: str = "open_orders") -> FiringAlarm:
     return FiringAlarm(
-        code, "ViewStopped", "critical", NOW_S - 600, view, "", f"shop: view {view} has stopped",
+        code, "ViewStopped", "critical", NOW_S - 600, view, "", "",
+        f"shop: view {view} has stopped",
         "A fault has ended the view.", ("Do what its error says.",), f"headwater explain {code}",
         f"/alarms/{code}",
     )  # fmt: skip

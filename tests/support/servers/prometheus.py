@@ -29,7 +29,7 @@ def tool(name: str) -> str:
 def run(name: str, *arguments: str | Path, text: str | None = None) -> tuple[int, str]:
     """Its exit code, and all that it said."""
     ended = subprocess.run(
-        [tool(name), *map(str, arguments)], input=text, capture_output=True, text=True, timeout=60
+        [tool(name), *map(str, arguments)], input=text, capture_output=True, text=True, timeout=300
     )
     return ended.returncode, ended.stdout + ended.stderr
 

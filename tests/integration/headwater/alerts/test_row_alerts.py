@@ -160,6 +160,16 @@ def test_each_change_that_is_meant_is_told_in_order_through_kill_9_and_a_second_
             taken.add(position(data))
 
 
+def to_do(served: Served) -> dict[str, str]:
+    """The codes of alarms by which the server says what to do, and what that is."""
+    return {one["code"]: one["hint"] for one in served.get("/pipeline").document["advice"]}
+
+
+def blocked(served: Served) -> set[str]:
+    alerts = served.get("/pipeline").document["row_alerts"]
+    return {one["alert"] for one in alerts if one["state"] == "blocked"}
+
+
 def test_a_message_that_is_not_taken_is_a_dead_letter_that_is_retried_with_its_id(
     shop: Shop,
 ) -> None:
@@ -182,6 +192,8 @@ def test_a_message_that_is_not_taken_is_a_dead_letter_that_is_retried_with_its_i
         assert told["marked"]["dead_letters"] == 1
         assert told["big"]["last_delivered_s"] is not None, "of a server that was killed since"
         assert {one["state"] for one in told.values()}.isdisjoint({"blocked", "no data"})
+        wait_until(lambda: "HW018" in to_do(shop.served), "what to do about it")
+        assert "HW017" not in to_do(shop.served)
     shown = json.loads(done(deployment, "dead-letters", "show", letter["id"], "--json"))
     assert shown["value"]["data"]["key"] == {"id": 901}
     refused = deployment.run("dead-letters", "retry", "alerts.marked")
@@ -232,5 +244,9 @@ def test_what_does_not_fit_is_told_by_check_and_only_what_does_not_parse_refuses
     with served.running():
         running(served)
         assert served.metric('headwater_row_alert_running{alert="old"') == 0
+        wait_until(
+            lambda: blocked(served) == {*WRONG}, "alerts that do not fit to count as blocked"
+        )
+        assert to_do(served)["HW017"].startswith("Start `headwater serve`")
     deployment.extra = right
     deployment.write()

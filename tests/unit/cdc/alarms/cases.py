@@ -8,11 +8,12 @@ from typing import Final, NamedTuple
 from cdc.alarms.catalog import BY_CODE
 from cdc.metrics import catalog as m
 from cdc.metrics import forecast_catalog as f
+from cdc.metrics import serve_catalog as s
 from cdc.metrics.metric import Metric
 
 STEP_S: Final = 30
 MINUTES: Final = 30
-_LABELS: Final = {"source": "shop", "view": "orders", "snapshot": "7"}
+_LABELS: Final = {"source": "shop", "view": "orders", "snapshot": "7", "alert": "big"}
 
 
 class Line(NamedTuple):
@@ -144,4 +145,11 @@ CASES: Final = (
     _quiet("HW015", "is equal", Line(f.VIEW_DIFFERENCES, 0)),
     _case("HW016", "the source is behind", Line(m.SOURCE_CLOCK, -1.5)),
     _quiet("HW016", "a little ahead", Line(m.SOURCE_CLOCK, 0.9)),
+    _case("HW017", "nobody sends it", Line(s.ROW_ALERT_STATE, 1, word="blocked")),
+    _quiet("HW017", "its messages wait", Line(s.ROW_ALERT_STATE, 1, word="stalled")),
+    _case("HW018", "a message waits", Line(s.ROW_ALERT_UNDELIVERED, 301),
+          Line(s.ROW_ALERT_LIMIT, 300)),
+    _case("HW018", "one was given up", Line(s.ROW_ALERT_LETTERS, 1)),
+    _quiet("HW018", "what waits has come now", Line(s.ROW_ALERT_UNDELIVERED, 299),
+           Line(s.ROW_ALERT_LIMIT, 300), Line(s.ROW_ALERT_LETTERS, 0)),
 )  # fmt: skip

@@ -24,8 +24,8 @@ from tests.unit.cdc.alarms.cases import CASES, Case
 MINUTE_S = 60
 
 
-def test_there_are_sixteen_and_their_codes_and_names_are_unique() -> None:
-    assert [alarm.code for alarm in ALARMS] == [f"HW{number:03}" for number in range(1, 17)]
+def test_there_are_eighteen_and_their_codes_and_names_are_unique() -> None:
+    assert [alarm.code for alarm in ALARMS] == [f"HW{number:03}" for number in range(1, 19)]
     assert len({alarm.name for alarm in ALARMS}) == len(ALARMS)
 
 

@@ -7,6 +7,7 @@ from itertools import pairwise
 from cdc.alarms.judge import Judge
 from cdc.alarms.messages import SPACING_S, Message, Messages
 from cdc.metrics import catalog as m
+from cdc.metrics import serve_catalog as s
 from cdc.metrics.exposition import Sample
 from cdc.metrics.metric import Metric
 
@@ -24,7 +25,7 @@ class Process:
 
     def exports(self, *values: tuple[Metric, str | float]) -> None:
         self.samples = [
-            Sample(metric, ("shop", *(["v"] if "view" in metric.labels else [])), value)
+            Sample(metric, ("shop", *("v" for _ in metric.labels[1:])), value)
             for metric, value in values
         ]
 
@@ -192,6 +193,34 @@ def test_apply_tells_of_the_source_only_while_no_capture_works() -> None:
     assert apply.passes(1) == ["HW001 firing"]
     apply.exports((m.SLOT_ACTIVE, 1.0), (m.CAPTURE_STATE, "idle"), STALLED)
     assert apply.passes(1) == ["HW001 resolved"]
+
+
+def test_apply_tells_that_alerts_on_rows_stand_while_no_server_is_left_to_tell_it() -> None:
+    apply, serve = Process(by_apply=True), Process()
+    blocked = Sample(s.ROW_ALERT_STATE, ("shop", "big"), "blocked")
+    for process in (apply, serve):
+        process.samples = [blocked, Sample(s.ROW_ALERT_STATE, ("shop", "risen"), "idle")]
+    assert (apply.passes(200), serve.passes(200)) == ([], ["HW017 firing"])
+    apply = Process(by_apply=True)
+    apply.samples = [blocked, Sample(s.ROW_ALERT_STATE, ("shop", "risen"), "blocked")]
+    assert apply.passes(200) == ["HW017 firing"]
+    assert [dict(one) for one in sorted(apply.received[0].things)] == [
+        {"alert": "big"}, {"alert": "risen"},
+    ]  # fmt: skip
+    assert "nobody sends the messages of alert big" in str(apply.received[0].document("apply"))
+    apply.samples = [Sample(s.ROW_ALERT_STATE, ("shop", name), "idle") for name in ("big", "risen")]
+    assert apply.passes(100) == ["HW017 resolved"]
+
+
+def test_messages_that_wait_are_told_unless_nobody_sends_them() -> None:
+    process = Process()
+    waits = (s.ROW_ALERT_UNDELIVERED, 400.0), (s.ROW_ALERT_LIMIT, 300.0)
+    process.exports((s.ROW_ALERT_STATE, "stalled"), *waits)
+    assert process.passes(100) == ["HW018 firing"]
+    process.exports((s.ROW_ALERT_STATE, "blocked"), *waits)
+    assert process.passes(200) == ["HW017 firing"]
+    process.exports((s.ROW_ALERT_STATE, "idle"), (s.ROW_ALERT_UNDELIVERED, 0.0), waits[1])
+    assert sorted(process.passes(100)) == ["HW017 resolved", "HW018 resolved"]
 
 
 def test_without_an_answer_of_the_source_marks_tell_apply_whether_capture_works() -> None:

@@ -21,6 +21,7 @@ from cdc.alarms.webhook import Webhook
 from cdc.config import parse_config
 from cdc.errors import ConfigError
 from cdc.metrics import catalog as m
+from cdc.metrics import serve_catalog as s
 from cdc.metrics.exposition import Sample
 from tests.support.waiting import wait_until
 
@@ -128,6 +129,31 @@ def test_a_receiver_that_refuses_is_asked_again_with_the_same_message(
     said = capsys.readouterr().out
     assert f"answered {status}" in said
     assert "token" not in said, "the URL may hold one"
+
+
+def test_that_messages_wait_is_one_message_however_long_its_own_receiver_is_away(
+    secret: Path,
+) -> None:
+    """As where the messages about rows go to the same receiver: it does not feed itself."""
+    asked: list[float] = []
+
+    def waits() -> list[Sample]:
+        asked.append(0.0)
+        of = "shop", "big"
+        seconds = Sample(s.ROW_ALERT_UNDELIVERED, of, 300.0 + len(asked))
+        return [Sample(s.ROW_ALERT_STATE, of, "stalled"), seconds, Sample(s.ROW_ALERT_LIMIT, of, 1)]
+
+    with receiving() as server:
+        server.status = 503
+        webhook = Webhook(server.url, str(secret), "serve", waits, Judge(0.0), first_pause_s=0.0)
+        for now_s in range(1_000, 9_000, 400):
+            webhook.look(now_s)
+        assert len(server.requests) == len(asked) == 20
+        server.status = 200
+        webhook.look(9_000.0)
+        webhook.look(9_400.0)
+    assert len(server.requests) == 21, "it was taken"
+    assert len({headers["webhook-id"] for headers, _ in server.requests}) == 1
 
 
 def blocked_too(state: str = "stalled") -> list[Sample]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from headwater.check.alerts.rows import unencrypted
+from headwater.check.alerts.rows import same_receiver, unencrypted
 
 
 @pytest.mark.parametrize(
@@ -20,3 +20,11 @@ def test_messages_by_plain_http_to_another_machine_are_warned_of() -> None:
     assert (found.level, found.check) == ("warning", "alert big")
     assert "hooks.example.com" in found.message
     assert "t0ken" not in found.message
+
+
+def test_an_alarm_that_goes_to_who_does_not_take_messages_is_warned_of() -> None:
+    (found,) = same_receiver("big", "https://a:b@hooks.example.com/x", "https://hooks.example.com/")
+    assert (found.level, found.check) == ("warning", "alert big")
+    assert "while it is away, nobody is told" in found.message
+    for of_alarms in ("", "https://alarms.example.com/", "https://hooks.example.com:8443/"):
+        assert list(same_receiver("big", "https://hooks.example.com/x", of_alarms)) == []

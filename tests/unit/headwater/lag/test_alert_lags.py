@@ -124,6 +124,7 @@ def test_an_alert_is_measured_as_a_view_is(kafka: Kafka4, monkeypatch: pytest.Mo
     measured(monkeypatch, late)
     big, _ = look(kafka)
     assert (big.state, big.lag_s, big.behind_records) == (State.STALLED, 45.0, 4)
+    assert big.undelivered_s == 44.0
 
 
 def test_over_a_view_what_the_view_lacks_is_behind_too(kafka: Kafka4) -> None:
@@ -133,6 +134,7 @@ def test_over_a_view_what_the_view_lacks_is_behind_too(kafka: Kafka4) -> None:
     late = partition(0, 4, 9, behind_s=60.0)
     _, risen = look(kafka, late)
     assert (risen.lag_s, risen.behind_records) == (60.0, 8)
+    assert risen.undelivered_s == 12.0, "what the view lacks nobody can deliver"
 
 
 def test_what_is_not_known_is_no_data_and_says_why(
@@ -179,7 +181,7 @@ def test_one_whose_log_is_gone_hides_no_other(
     found = {one.alert: one for one in watch.look(lag(partition()), MOMENT, orjson.loads, {})}
     assert (found["risen"].lag_s, found["risen"].problem) == (12.0, "")
     gone = found["gone"]
-    assert (gone.state, gone.problem) == (State.NO_DATA, "its generation has been dropped")
+    assert (gone.state, gone.blocked_by) == (State.BLOCKED, "its generation has been dropped")
 
 
 def test_without_a_note_nobody_knows_what_waits_and_when_one_was_delivered(
@@ -205,6 +207,11 @@ def test_one_that_nobody_sends_or_with_too_many_dead_letters_is_blocked(
     for one in look(kafka, partition()):
         assert one.state == State.BLOCKED
         assert "no `headwater serve` sends it" in one.blocked_by
+    measured(monkeypatch)
+    for one in look(kafka):
+        assert (one.state, one.lag_s) == (State.BLOCKED, None), "whatever else is not known"
+        assert one.undelivered_s is None
+    measured(monkeypatch, partition(view="big"))
     kafka.has_members = True
     kafka.letters = [(f"big:msg_{number}".encode(), b"{}") for number in range(1_000)]
     big, _ = look(kafka)

@@ -176,7 +176,7 @@ def test_an_alarm_that_fires_is_advice_once() -> None:
 
 def test_each_alarm_can_be_shown() -> None:
     for alarm in ALARMS:
-        labels = (("source", "shop"), ("view", "v"), ("snapshot", "3"))
+        labels = (("source", "shop"), ("view", "v"), ("snapshot", "3"), ("alert", "a"))
         (one,) = advice.firing({Held(alarm, labels): 1.0})
         assert "{" not in one.summary
         assert one.recover
@@ -197,6 +197,18 @@ def test_an_alert_that_is_blocked_says_what_to_do_and_is_the_state_of_the_whole(
     found = picture(config(), seen, 101.0, {})
     assert [one.alert for one in found.row_alerts] == ["big", "risen"]
     assert found.state == State.BLOCKED
-    sentences = {one.sentence for one in found.advice}
-    assert "alert big: no `headwater serve` sends it" in sentences
-    assert "alert risen: 2 messages wait as dead letters" in sentences
+    told = {one.sentence: one for one in found.advice}
+    assert told["alert big: no `headwater serve` sends it"].code == "HW017"
+    letters_told = told["alert risen: 2 messages wait as dead letters"]
+    assert letters_told.code == "HW018"
+    assert "dead-letters list alerts.risen" in letters_told.hint
+
+
+@pytest.mark.parametrize(("undelivered_s", "is_told"), [(299.0, False), (301.0, True)])
+def test_an_alert_whose_messages_wait_is_told_of_once(undelivered_s: float, is_told: bool) -> None:
+    late = AlertReport("big", "v", State.STALLED, lag_s=400.0, undelivered_s=undelivered_s)
+    seen = look(partition())._replace(alerts=(late,))
+    firing = {Held(BY_CODE["HW018"], (("source", "shop"), ("alert", "big"))): 40.0}
+    found = picture(config(), seen, 101.0, firing if is_told else {})
+    assert [one.code for one in found.advice] == ["HW018"] * is_told
+    assert [one.alert for one in found.alarms] == ["big"] * is_told
