@@ -159,6 +159,29 @@ def test_after_a_rollback_it_goes_on_where_it_had_left_that_generation(state: St
         assert taken(reader) == [("u", 1, 2)], "it catches up"
 
 
+def test_a_generation_that_is_left_before_the_alert_has_come_there_is_told_by_the_other_one(
+    state: State,
+) -> None:
+    """A message waits through a build and a rollback: what the generation in between had changed is
+    told as far as the one that readers go back to changes, too."""
+    first, second = state.built(1), state.built(2)
+    state.shown(first)
+    with state.reader() as reader:
+        state.written(first, x=1, y=1)
+        waiting, _ = reader.read(0)
+        reader.commit({waiting.partition: Noted(waiting.offset)})
+        state.shown(second)
+        state.written(second, x=1, y=1)
+        state.written(second, x=2, y=2)
+        state.written(second, y=1)
+        assert reader.read(0) == []
+        state.shown(first)
+        state.written(first, x=2, y=1)
+    with state.reader() as reader:
+        assert taken(reader) == [("c", None, 1), ("c", None, 1), ("u", 1, 2)]
+        assert reader.behind({}) == 0
+
+
 @pytest.mark.parametrize("way", ["trimmed", "dropped"])
 def test_what_is_gone_before_it_was_looked_at_ends_the_alert(state: State, way: str) -> None:
     first, second = state.built(1), state.built(2)
