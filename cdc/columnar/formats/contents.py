@@ -103,10 +103,11 @@ def _typed(type: TypeInfo, typmod: int, form: Form, note: Note | None) -> Read:
 
 def _slow(type: TypeInfo, typmod: int, form: Form, note: Note | None) -> Read:
     to_json = column_to_json(type, typmod, form, note=note)
+    is_string = type_schema(type, typmod, form).type == "string"
 
     def read(values: Any) -> Content:
         lead, cells, trail = to_json(Column(values, None, None))
-        if lead == b'"':  # the quick ways of columns.values: nothing is escaped
+        if is_string and lead == b'"':  # the quick ways of columns.values: nothing is escaped
             return Octets(_followed(cells, trail[:-1]))
         return Values(json_value(b"[" + b",".join(texts_of(cells)) + b"]"))
 
@@ -177,7 +178,7 @@ def _decimal_way(schema: Schema) -> Quick | None:
     """Numbers that all have the scale's digits behind the point."""
     given = dict(schema.parameters)
     scale = int(given["scale"])
-    if not 0 <= scale < int(given.get("connect.decimal.precision", _DIGITS + 1)) <= _DIGITS:
+    if not 0 <= scale <= int(given.get("connect.decimal.precision", _DIGITS + 1)) <= _DIGITS:
         return None
 
     def read(values: Any) -> Content | None:

@@ -271,14 +271,18 @@ class GenerationRegistry:
         return passed
 
     def _with_more(self, conn: Connection, one: Generation) -> Generation | None:
-        """A generation over tables that have more columns; None if its rows may be others."""
+        """A generation over tables that have more columns; None if its rows may be others, or its
+        groups: their table would be made anew, which only who opens a passed one fills. The table
+        of a generation that stays what it is must not be opened again, which may empty it."""
         try:
-            found = self._opened_again(conn, one)
+            plan, _ = planned_again(self.as_they_are, conn, one.record)
+            if plan.reads == one.kept.plan.reads:
+                return one
+            if plan.groups is not None or not shows_more(one.record.sql, one.kept.plan, plan):
+                return None
+            return self._opened_again(conn, one)
         except HeadwaterError:
             return None
-        if found.kept.plan.reads == one.kept.plan.reads:
-            return one
-        return found if shows_more(one.record.sql, one.kept.plan, found.kept.plan) else None
 
     def abandon(self, generation: Generation) -> None:
         """It is not built after all: forget it."""

@@ -112,6 +112,7 @@ class GroupOffsets:
                 and view.reached >= 0
                 and began >= view.committed_at + (rest_s if view.is_due else AGAIN_S)
             ]
+            due.sort(key=lambda one: bool(one[0].refused))  # they may use up the patience
             at = {batch: self._offsets.get(batch) for _, batch in due}
         if missing := [batch for batch, offsets in at.items() if offsets is None]:
             at |= self.older(missing)

@@ -23,6 +23,9 @@ from jobs.run.views.view_keeper import Turn
 _LINE_S: Final = 1.0
 _SAMPLE: Final = 100
 """So many times, spread over all, are kept of a batch's changes."""
+_WAITING: Final = 10_000
+"""Of what a store does not hold yet every other one is kept when they are more: it may be away for
+days."""
 
 log = structlog.get_logger("apply")
 
@@ -63,6 +66,8 @@ class Turns:
             for id_ in applied.views:
                 waiting = self._told.setdefault(id_, _Told()).waiting
                 waiting += [(applied.progress.batch, at) for at in sample]
+                if len(waiting) > _WAITING:
+                    del waiting[1::2]  # the oldest one stays
 
     def kept(self, view: int, turn: Turn) -> None:
         if not self._name(view):

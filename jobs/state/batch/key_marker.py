@@ -42,7 +42,7 @@ class KeyMarker:
     def __init__(self, views: Sequence[ViewGeneration], images: Images) -> None:
         self._views, self._images = tuple(views), images
         self._sql: dict[tuple[int, State, bool], bytes | None] = {}
-        self._gates: dict[int, dict[str, list[Any]]] = {}
+        self._gates: dict[int, dict[str, list[str]]] = {}
         self._large = False
         self._groups = {
             view.id: GroupChanges(view, view.groups, images) for view in views if view.groups
@@ -103,14 +103,16 @@ class KeyMarker:
 
     def _gated(
         self, conn: Connection, view: ViewGeneration, tables: frozenset[str]
-    ) -> dict[str, list[Any]]:
-        """What the gates of a view's touched tables show in this state."""
-        found: dict[str, list[Any]] = {}
+    ) -> dict[str, list[str]]:
+        """What the gates of a view's touched tables show in this state, in PostgreSQL's texts:
+        Python lacks values, and takes some for equal that SQL tells apart."""
+        found: dict[str, list[str]] = {}
         for gate in view.plan.gates:
             if gate.table in tables:
-                query = gate.sql(view.relation)
+                query = f"select g::text from ({gate.sql(view.relation)}) g"
                 with _finding(view):
-                    found[query] = conn.execute(query.encode(), prepare=True).fetchall()
+                    shown = conn.execute(query.encode(), prepare=True).fetchall()
+                found[query] = sorted(text for (text,) in shown)
         return found
 
 

@@ -30,7 +30,8 @@ _NONE, _NAN, _HIGH, _LOW = -1, -2, -3, -4
 @dataclass(frozen=True, slots=True)
 class GroupSums:
     """The group table of a generation. ``types`` are those of the arguments that are summed:
-    smallint, integer, bigint or numeric; ``grouped_types`` those of what is grouped by."""
+    smallint, integer, bigint or numeric; ``grouped_types`` those of what is grouped
+    by, as they are declared."""
 
     view_id: int
     plan: GroupPlan

@@ -12,7 +12,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import psycopg
 import structlog
@@ -39,8 +39,10 @@ _MANY, _SMALL = 10_000, 50
 _GROUPING: Final = ("Aggregate", "Group", "Sort", "Incremental Sort", "Unique", "Gather",
                     "Gather Merge")  # fmt: skip
 _TYPES: Final = b"""
-select pg_catalog.format_type(coalesce(nullif(t.typbasetype, 0), t.oid), null), t.typtype::text
-from unnest(%s::oid[]) with ordinality k(oid, n) join pg_catalog.pg_type t on t.oid = k.oid
+select pg_catalog.format_type(coalesce(nullif(t.typbasetype, 0), t.oid), null), t.typtype::text,
+    pg_catalog.format_type(k.oid, k.modifier)
+from unnest(%s::oid[], %s::integer[]) with ordinality k(oid, modifier, n)
+join pg_catalog.pg_type t on t.oid = k.oid
 order by k.n
 """
 
@@ -55,9 +57,9 @@ def group_sums(
     found = _types(conn, plan, relation)
     if unfit_column(plan, found):
         return None
-    types = {name: found[name][0] for name in _summed_arguments(plan)}
+    types = {name: found[name].name for name in _summed_arguments(plan)}
     grouped = [*(name for name, _ in plan.keys), *plan.others]
-    return GroupSums(view_id, plan, types, tuple(found[name][0] for name in grouped))
+    return GroupSums(view_id, plan, types, tuple(found[name].declared for name in grouped))
 
 
 def why_not_kept(conn: Connection, view_id: int, plan: GroupPlan, relation: Relation) -> str:
@@ -77,30 +79,41 @@ def why_not_kept(conn: Connection, view_id: int, plan: GroupPlan, relation: Rela
     )
 
 
-def _types(conn: Connection, plan: GroupPlan, relation: Relation) -> dict[str, tuple[str, str]]:
-    """Type and kind of type of each column of the body."""
+class ColumnType(NamedTuple):
+    """``declared`` has the modifier: the group table keeps it, and would round what is wider."""
+
+    name: str
+    kind: str
+    declared: str
+
+
+def _types(conn: Connection, plan: GroupPlan, relation: Relation) -> dict[str, ColumnType]:
+    """The type of each column of the body."""
     query = f"select * from ({plan.body(relation)}) body limit 0"
     cursor = conn.execute(query.encode(), prepare=False)
-    names = [column.name for column in cursor.description or ()]
-    oids = [column.type_code for column in cursor.description or ()]
-    types = [(str(type_), str(kind)) for type_, kind in conn.execute(_TYPES, (oids,)).fetchall()]
-    return dict(zip(names, types, strict=True))
+    columns, result = cursor.description or [], cursor.pgresult
+    assert result is not None, "it was executed"
+    oids = [column.type_code for column in columns]
+    modifiers = [result.fmod(number) for number in range(len(columns))]
+    types = conn.execute(_TYPES, (oids, modifiers)).fetchall()
+    names = [column.name for column in columns]
+    return {name: ColumnType(*map(str, of)) for name, of in zip(names, types, strict=True)}
 
 
 def _summed_arguments(plan: GroupPlan) -> list[str]:
     return [one.name for one in plan.arguments if "sum" in one.kinds]
 
 
-def unfit_column(plan: GroupPlan, found: Mapping[str, tuple[str, str]]) -> str:
+def unfit_column(plan: GroupPlan, found: Mapping[str, ColumnType]) -> str:
     """The column of which no group can be kept, with what to change; "" if there is none."""
     for name, shown in [*plan.keys, *((other, "") for other in plan.others)]:
-        type_, kind = found[name]
+        type_, kind, _ = found[name]
         text = type_ in _TEXTS and name in plan.texts
         if not (name in plan.plain or text or kind == "e" or type_ in _names(_ONE_TEXT)):
             of = f"{shown}, an" if shown else "an"
             return f"it groups by {of} expression of type {type_}: group by a column of a table"
     for name in _summed_arguments(plan):
-        if (type_ := found[name][0]) not in _SUMMED:
+        if (type_ := found[name].name) not in _SUMMED:
             return f"it sums values of type {type_}: cast them to numeric or an integer"
     return ""
 

@@ -1,7 +1,7 @@
 """Indexes of mirrors: what key queries and recomputations of views look up.
 
 One index serves all views that want it. A B-tree refuses values of more than a third of a page, and
-with them the batch that brings one; so text without a limit has hash indexes, of one column each,
+with them the batch that brings one; so types of any length have hash indexes, of one column each,
 which take any.
 """
 
@@ -19,7 +19,8 @@ from jobs.state.server.connection import Connection, translated
 from jobs.state.views.view_generation import Relation, quoted
 from views.maintain import Index
 
-_UNBOUNDED: Final = ("text", "character varying", "bytea", "jsonb")
+_SHORT: Final = ("numeric", "inet", "cidr")
+"""Beside types of one length."""
 _FIELD: Final = "indexes"
 _SPARE: Final = rf"""
 select c.relname from pg_catalog.pg_index i
@@ -88,12 +89,15 @@ def _methods(conn: Connection, index: Index, mirror: str) -> list[tuple[str, tup
     if index.expression:
         return [("hash", (f"({index.expression})",))]
     query = (
-        b"select attname, pg_catalog.format_type(atttypid, null) from pg_catalog.pg_attribute "
-        b"where attrelid = %s::regclass and attname = any(%s)"
+        b"select a.attname, t.typlen > 0 or "
+        b"pg_catalog.format_type(coalesce(nullif(t.typbasetype, 0), t.oid), null) = any(%s) "
+        b"from pg_catalog.pg_attribute a join pg_catalog.pg_type t on t.oid = a.atttypid "
+        b"where a.attrelid = %s::regclass and a.attname = any(%s)"
     )
-    types = dict(conn.execute(query, (mirror, list(index.columns))).fetchall())
-    bounded = tuple(quoted(one) for one in index.columns if types[one] not in _UNBOUNDED)
-    others = [quoted(one) for one in index.columns if types[one] in _UNBOUNDED]
+    found = conn.execute(query, ([*_SHORT], mirror, [*index.columns])).fetchall()
+    is_bounded: dict[str, bool] = dict(found)
+    bounded = tuple(quoted(one) for one in index.columns if is_bounded[one])
+    others = [quoted(one) for one in index.columns if not is_bounded[one]]
     if bounded:
         return [("btree", bounded)]
     return [("hash", (others[0],))]

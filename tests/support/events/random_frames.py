@@ -32,6 +32,7 @@ TYPES: dict[str, tuple[TypeInfo, int, list[bytes]]] = {
         (10 << 16 | 2) + 4,
         [b"1.50", b"-0.01", b"0.00", b"-1.28", b"1.27", b"-99999999.99", b"655.36"],
     ),
+    "numeric(4,4)": (base("numeric"), (4 << 16 | 4) + 4, [b"0.1234", b"-0.5000", b"0.0000"]),
     "money": (base("money"), -1, [b"$1.50", b"-$1,234.56"]),
     "interval": (base("interval"), -1, [b"P1Y2M3DT4H5M6.78S", b"PT-0.5S", b"PT0S", b"infinity"]),
     "float8": (base("float8"), -1, [b"1e+20", b"-0", b"0.1", b"NaN", b"-Infinity", b"1.5e-07"]),

@@ -149,3 +149,29 @@ def test_a_generation_that_readers_do_not_see_has_no_group() -> None:
     reach.show(2, "w")
     reach.commit()
     assert groups.held == {"headwater.w": {"s.public.a": {0: 10}}}
+
+
+def test_a_group_whose_coordinator_is_away_keeps_no_other_from_its_commits() -> None:
+    groups, now = Groups(), Now()
+    reach = GroupOffsets(cast(Any, groups), older, now)
+
+    def slow(group: str, offsets: Offsets) -> None:
+        if group == "headwater.v":
+            now.at_s += 15
+            raise RetryableError("no coordinator answers")
+        groups.held[group] = offsets
+
+    groups.commit_group = slow  # type: ignore[method-assign]
+    for id_, view in enumerate("vwx"):
+        reach.add(id_, ["s.public.a"])
+        reach.show(id_, view)
+    for batch in (1, 2, 3):
+        reach.batch(batch, {"s.public.a": {0: batch}})
+        for id_ in range(3):
+            reach.reached(id_, batch)
+        now.at_s += 1
+        reach.commit(20.0)
+    assert groups.held == {
+        "headwater.w": {"s.public.a": {0: 3}},
+        "headwater.x": {"s.public.a": {0: 3}},
+    }

@@ -36,6 +36,20 @@ def test_a_line_has_a_twentieth_of_each_and_not_a_number_for_each_row() -> None:
     assert len(json.dumps(line)) < 300
 
 
+def test_what_waits_for_a_store_that_is_away_takes_no_more_memory_with_time() -> None:
+    turns = Turns(cast("Any", GroupOffsets()), lambda _: "v", lambda: 10.0, lambda: NOW_S)
+    for batch in range(8):
+        commits = [round(NOW_S * 1_000_000) - 8 + batch] * 5_000
+        for _ in range(250):
+            applied = SimpleNamespace(
+                committed_us=commits, views=[1], progress=SimpleNamespace(batch=batch)
+            )
+            turns.batch(cast("Any", applied))
+    waiting = turns._told[1].waiting
+    assert len(waiting) <= 10_000
+    assert (waiting[0][0], waiting[-1][0]) == (0, 7)
+
+
 def test_a_fault_of_a_view_that_is_being_opened_anew_is_not_told() -> None:
     names = {1: "v"}
     turns = Turns(cast("Any", GroupOffsets()), lambda id_: names.get(id_, ""))

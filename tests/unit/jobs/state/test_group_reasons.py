@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from jobs.state.groups.tables import unfit_column
+from jobs.state.groups.tables import ColumnType, unfit_column
 from tests.sql_maintenance.shop_tables import TABLES
 from views.maintain import plan_view
 
@@ -34,5 +34,6 @@ def test_the_column_that_stands_against_it_is_named_with_its_type(
 ) -> None:
     groups = plan_view("v", sql, ("s",), TABLES).groups
     assert groups is not None
-    summed = {one.name: types["s"] for one in groups.arguments}
-    assert unfit_column(groups, {"k0": types.get("k0", ("text", "b")), **summed}) == why
+    found = {"k0": ("text", "b"), **types} | {one.name: types["s"] for one in groups.arguments}
+    declared = {name: ColumnType(type_, kind, type_) for name, (type_, kind) in found.items()}
+    assert unfit_column(groups, declared) == why

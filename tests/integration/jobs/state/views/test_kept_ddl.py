@@ -56,9 +56,9 @@ class Reopened:
     def mirrored(self, _conn: Connection, labels: Sequence[str]) -> Mapping[str, MirrorTable]:
         return {label: planned(self.setting.mirrors.mirrors[label].table) for label in labels}
 
-    def add(self, name: str, sql: str) -> None:
+    def add(self, name: str, sql: str, key: str = "id") -> None:
         setting = self.setting
-        kept = setting.add(name, sql, ["id"])
+        kept = setting.add(name, sql, [key])
         tables = {label: present(setting.mirrors.mirrors[label].table) for label in setting.labels}
         remember_names(setting.conn, kept.view.id, view_names({}, tables).tables)
 
