@@ -1,7 +1,9 @@
-"""The configuration of views that a standalone cluster keeps: a view of one table in each kind of
-store, and a join, groups and a history over a shop."""
+"""The configuration of views that a standalone cluster keeps: a view of one table in some kinds of
+stores, and a join, groups and a history over a shop."""
 
 from __future__ import annotations
+
+from collections.abc import Iterable
 
 STORES = ("redis", "opensearch", "postgres", "delta")
 _CONFIG = """
@@ -57,9 +59,10 @@ SHOP_VIEWS = {
 }
 
 
-def clustered(source: str, **settings: str) -> str:
-    """Of a source; its settings name the places that it is formatted with."""
-    single = {store: (store, f"select id, body from of_{store}", "") for store in STORES}
+def clustered(source: str, stores: Iterable[str], **settings: str) -> str:
+    """Of a source, with a view of one table in each of the stores; its settings name the places
+    that it is formatted with."""
+    single = {store: (store, f"select id, body from of_{store}", "") for store in stores}
     views = [
         _VIEW.format(source=source, name=name, store=store, sql=sql, more=more)
         for name, (store, sql, more) in {**single, **SHOP_VIEWS}.items()

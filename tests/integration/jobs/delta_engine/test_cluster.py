@@ -1,7 +1,8 @@
 """Views kept by a standalone cluster, ``engine = "delta"``: by ``headwater apply --master`` and by
-plain ``spark-submit``. The home of what is promised of that engine: a view in each store, a join,
-groups and a history are equal to their SQL, also when executors are killed. The Delta tables are
-in S3, whose credentials driver and executors have by web identity, as in a pod on EKS."""
+plain ``spark-submit``. The home of what is promised of that engine: a view of one table by each
+way to write, a join, groups and a history are equal to their SQL, also when executors are killed.
+The Delta tables are in S3, whose credentials driver and executors have by web identity, as in a pod
+on EKS."""
 
 from __future__ import annotations
 
@@ -73,9 +74,15 @@ def _slowed(direct: Mapping[str, str]) -> Iterator[tuple[dict[str, str], list[Pr
 
 @pytest.mark.timeout(2 * LIMIT_S)
 @pytest.mark.parametrize(
-    "killed", [("redis",), pytest.param(STORES, marks=pytest.mark.exhaustive)], ids=["", "all"]
+    ("kinds", "killed"),
+    [
+        (("redis", "delta"), ("redis",)),  # written by Python on executors, and by Spark's Java
+        pytest.param(STORES, STORES, marks=pytest.mark.exhaustive),
+    ],
+    ids=["", "all"],
 )
 def test_views_are_right_by_headwater_and_by_spark_submit_and_when_executors_are_killed(
+    kinds: tuple[str, ...],
     killed: tuple[str, ...],
     tmp_path: Path,
     servers: Endpoints,
@@ -85,14 +92,15 @@ def test_views_are_right_by_headwater_and_by_spark_submit_and_when_executors_are
     spark: SparkSession,
     lender: Lender,
 ) -> None:
-    """Every store by both. Of some, all executors are killed when part of what they write of a
-    batch is there. How each store stands a writer that is killed: ``test_kills``."""
+    """Stores by both. Of some, all executors are killed when part of what they write of a batch is
+    there. How each store stands a writer that is killed: ``test_kills``."""
     source, events = deployment.name, tmp_path / "events"
     events.mkdir()
     arguments = ["--config", str(deployment.config), "apply"]
     search, cache = servers.opensearch_url, servers.redis_url
     direct = {"redis": cache, "opensearch": search, "postgres": store_database}
-    stores = every_store(source, direct, tmp_path / "buckets" / _BUCKET)
+    every = every_store(source, direct, tmp_path / "buckets" / _BUCKET)
+    stores = {kind: every[kind] for kind in kinds}
     deployment.execute(*_SHOP, *_filled(stores))
     deployment.init()
 
@@ -106,7 +114,7 @@ def test_views_are_right_by_headwater_and_by_spark_submit_and_when_executors_are
         lake, environ = s3.bucket(_BUCKET), identity.environ("driver")
         _reached(spark, s3)
         deployment.extra = clustered(
-            source, events=events.as_uri(), lake=lake, s3=s3.url, **addresses
+            source, kinds, events=events.as_uri(), lake=lake, s3=s3.url, **addresses
         )
         deployment.write()
         once = ("--available-now", "--master", cluster.url)
@@ -135,7 +143,7 @@ def test_views_are_right_by_headwater_and_by_spark_submit_and_when_executors_are
 
 def test_a_master_that_is_none_or_is_not_ours_to_choose_is_a_line(tmp_path: Path) -> None:
     stores = {"redis": "redis://nobody", "opensearch": "http://nobody", "postgres": "dbname=no"}
-    extra = clustered("s", events="-", lake="./lake", s3="http://nobody", **stores)
+    extra = clustered("s", STORES, events="-", lake="./lake", s3="http://nobody", **stores)
     deployment = Deployment(tmp_path, "s", "dbname=unused", "127.0.0.1:9", extra=extra)
     deployment.write()
     arguments = ["--config", str(deployment.config), "apply"]
