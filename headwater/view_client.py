@@ -230,8 +230,8 @@ class Views:
             if lsn > now and not ahead:
                 raise UsageError(
                     f"LSN {format_lsn(lsn)} is ahead of the source, which is at {format_lsn(now)}",
-                    "use pg_current_wal_insert_lsn() of the source itself, after COMMIT; or "
-                    "add --ahead to wait for a future LSN",
+                    "use pg_current_wal_insert_lsn() of the source itself, after COMMIT; "
+                    "`headwater wait --ahead` and ahead=True in Python wait for a future LSN",
                 )
             assert self._conn is not None
             nudge(self._conn)

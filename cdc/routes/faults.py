@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from difflib import get_close_matches
 from typing import Any, Final, NamedTuple
 
 from cdc.errors import one_line
@@ -140,14 +141,32 @@ def key_fault(label: str, key: Sequence[str], place: Place) -> tuple[str, str] |
         )
     if lost := [name for name in place.partition_by if name not in key]:
         named = ", ".join(key) or "no columns"
+        near = get_close_matches(lost[0], key, 1)
+        meant = f"did you mean {near[0]}? Else " if near else ""
         return (
             f"{label}: partition_by of source.routes names {', '.join(lost)}, which its key does "
             f"not have ({named}): a row whose value changed would go on in another partition, out "
             "of its order",
-            "name columns of the key: of its primary key, its replica identity's index, or "
+            f"{meant}name columns of the key: of its primary key, its replica identity's index, or "
             "source.keys",
         )
     return None
+
+
+def idle_routes(
+    source: str, routes: tuple[Route, ...], tables: Collection[tuple[str, str]]
+) -> Iterator[tuple[str, str]]:
+    """Routes that put no table anywhere: what is so, and the way out."""
+    used = {place_of(source, routes, *table).route for table in tables}
+    for number, route in enumerate(routes):
+        if number in used:
+            continue
+        if any(place_of(source, (route,), *table).route == 0 for table in tables):
+            hint = "put it before the others, or remove it"
+            yield f"route {number + 1} is not used: earlier routes fit all of its tables", hint
+        else:
+            hint = "correct its tables or match (of schema.table), or remove it"
+            yield f"route {number + 1} fits no table that source.tables chooses", hint
 
 
 def content_fault(label: str, place: Place) -> tuple[str, str] | None:

@@ -29,13 +29,14 @@ def check(
     as_json: Annotated[bool, typer.Option("--json", help="Print the findings as JSON.")] = False,
     sql: Annotated[
         bool,
-        typer.Option("--sql", help="Print only the SQL that fixes the findings, as one script."),
+        typer.Option("--sql", help="Print only SQL that fixes findings, as one script."),
     ] = False,
 ) -> None:
     """Check source, views, Kafka and stores, and say what to do. Changes nothing.
 
-    With --sql, prints the SQL that fixes the findings, to be run by the tables' owner or a
-    superuser. Statements that only fix warnings are commented out.
+    With --sql, prints the SQL of those findings that SQL alone fixes, to be run by the tables'
+    owner or a superuser. Statements that only fix warnings are commented out. What needs a choice
+    (a primary key or REPLICA IDENTITY FULL, a setting) stands in the findings only.
 
     Exit codes: 0 no finding is an error, 1 at least one is.
 
@@ -108,8 +109,10 @@ def show(findings: list[Finding], console: Console) -> None:
             said.append(f"\n{finding.hint}", "bold")
         grid.add_row(Text(label, style), Text(finding.check), said)
     console.print(grid)
-    if any(finding.sql for finding in findings):
-        console.print("headwater check --sql prints the SQL of these as one script")
+    if stated := dict.fromkeys(finding.check for finding in findings if finding.sql):
+        console.print(
+            f"headwater check --sql prints, as one script, the SQL of: {', '.join(stated)}"
+        )
     counts = {level: sum(f.level == level for f in findings) for level in _STYLES}
     console.print(", ".join(_counted(level, count) for level, count in counts.items() if count))
 

@@ -39,7 +39,8 @@ def row_alerts(source: Source) -> Iterator[Finding]:
             for one in relation.columns
             if one.name in sent and one.treatment is not None
         ]
-        what = f"the key and {', '.join(alert.columns)}" if alert.columns else "the key alone"
+        shown = "all columns" if ALL in alert.columns else ", ".join(alert.columns)
+        what = f"the key and {shown}" if shown else "the key alone"
         of = f"view {alert.view}" if alert.view else relation.name
         message = f"changes of {of} go to {urlsplit(alert.webhook).hostname}, with {what}"
         yield Finding("ok", check, "; ".join([message, *treated]))

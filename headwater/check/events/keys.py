@@ -7,7 +7,7 @@ from typing import Final
 
 from cdc.events.keys.exactness import key_guards
 from cdc.protocol.relation import Column
-from cdc.routes.faults import key_fault
+from cdc.routes.faults import idle_routes, key_fault
 from cdc.source.catalog import relation
 from cdc.source.columns.treated_columns import treated
 from cdc.source.errors import translated
@@ -25,10 +25,14 @@ where attrelid = any(%s::oid[]) and attnum > 0 and not attisdropped
 
 
 def key_values(source: Source) -> Iterator[Finding]:
-    """An error for a key that does not fit its table's route. A warning for each key column of
-    which the form does not hold every value: the first one that it does not hold stops capture; for
-    one whose time zone is not part of it."""
+    """A warning for each route that is of no table, and an error for a key that does not fit its
+    table's route. A warning for each key column of which the form does not hold every value: the
+    first one that it does not hold stops capture; for one whose time zone is not part of it."""
     config, form = source.config, source.config.form
+    named = [(table.schema, table.name) for table in source.tables]
+    routes = config.source.routing if named else ()  # what is wrong with the tables has been said
+    for message, way in idle_routes(config.source.name, routes, named):
+        yield Finding("warning", "routes", message, way)
     types = load_types(source.conn) if (tables := _concerned(source)) else {}
     for table in tables:
         shape = relation(

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from headwater.cli.common.format import age, size
 from headwater.cli.common.records import key_text, labelled, plain, with_value
 from headwater.cli.dead_letters.entry import by_key
+from headwater.cli.dead_letters.row_alerts import PREFIX
 from jobs.without_mirrors.dead_letters.letter import BEHIND
 
 if TYPE_CHECKING:
     from rich.table import Table
 
     from headwater.cli.dead_letters.entry import Entry
+
+_OF_A_VIEW: Final = "the store, its mapping, the view's SQL, or the row in the source"
 
 
 def described(one: Entry) -> dict[str, Any]:
@@ -67,9 +70,9 @@ def fields(one: Entry) -> Table:
     if others := told.pop("also_of", []):
         told["also of"] = ", ".join(others)
     if one.view:
+        where = "the receiver of the webhook" if one.view.startswith(PREFIX) else _OF_A_VIEW
         told["next"] = (
-            "correct the cause (the store, its mapping, the view's SQL, or the row in the source), "
-            f"then run: headwater dead-letters retry {one.view}"
+            f"correct the cause ({where}), then run: headwater dead-letters retry {one.view}"
         )
     told |= {f"header {name}": text for name, text in headers.items()}
     return labelled({label: "-" if text is None else str(text) for label, text in told.items()})

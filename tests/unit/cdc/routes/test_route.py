@@ -315,6 +315,9 @@ def test_a_key_has_to_fit_its_route() -> None:
     assert fault is not None
     assert "its key has a column __table" in fault[0]
     assert key_fault("public.a", (), place) is not None
+    fault = key_fault("public.a", ("id", "costumer"), place)
+    assert fault is not None
+    assert fault[1].startswith("did you mean costumer? Else name columns of the key")
 
 
 A, PLAIN = [("public", "a")], "shop.public.a"

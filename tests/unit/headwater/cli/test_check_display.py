@@ -41,8 +41,9 @@ def test_what_to_do_stands_below_what_was_found_in_80_columns() -> None:
     lines = stream.getvalue().splitlines()
     assert max(map(len, lines)) <= 80
     assert "max_slot_wal_keep_size" in stream.getvalue()
-    assert lines[-2:] == [
-        "headwater check --sql prints the SQL of these as one script",
+    assert [line.strip() for line in lines[-3:]] == [
+        "headwater check --sql prints, as one script, the SQL of: select,",
+        "max_slot_wal_keep_size, again",
         "1 ok, 1 warning, 2 errors",
     ]
     print(stream.getvalue())

@@ -105,6 +105,8 @@ def test_fields_have_a_label_each() -> None:
 def test_a_dead_letter_of_a_view_says_how_to_apply_it_again() -> None:
     assert "then run: headwater dead-letters retry v" in rendered(fields(OF_VIEW[0]), 400)
     assert "retry" not in rendered(fields(capture.told(LARGE)), 400)
+    of_alert = rendered(fields(OF_DATABASE._replace(view="alerts.dear")), 400)
+    assert "correct the cause (the receiver of the webhook), then run: headwater" in of_alert
 
 
 def test_a_terminal_gets_the_event_laid_out_and_long_texts_cut() -> None:
