@@ -29,6 +29,8 @@ from jobs.state.views.view_status import state_session
 
 _FACTS_S: Final = 5.0
 """What is beside lag is asked for as often."""
+_LONG_AGO_S: Final = 1.0
+"""When a message was taken last, where none was. Since 1970."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +100,7 @@ class AlertWatch:
                 AlertReport(name, alert.subject, State.NO_DATA, problem=error.message)
                 for name, alert in self._alerts.items()
             )
+        found = [self._with_moment(one) for one in found]
         problems = {name: one.message for name, one in errors.items()}
         for name, alert in self._alerts.items():
             if alert.view:
@@ -155,6 +158,14 @@ class AlertWatch:
                 return stands, problems, gone
         except HeadwaterError as error:
             return {}, dict.fromkeys(names, error.message), {}
+
+    def _with_moment(self, of_table: PartitionLag) -> PartitionLag:
+        """While messages wait, nothing moves but by one that is taken; so a single look, too, tells
+        whether they go."""
+        told = self._facts.told.get(of_table.view)
+        if told is None or not told.waiting:
+            return of_table
+        return replace(of_table, moved_s=max(_LONG_AGO_S, told.at_ms / 1000))
 
     def _of_view(self, name: str, alert: RowAlert, lag: Lag) -> list[PartitionLag]:
         """What the view has not applied, and what it has applied and the alert has not decided.

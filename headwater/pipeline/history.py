@@ -45,18 +45,21 @@ class Figures(NamedTuple):
 
 
 class Step(NamedTuple):
-    """A step that is over. ``late_s`` has for each view the seconds in each class of lag."""
+    """A step that is over, or as far as it has come. ``late_s`` has for each view the seconds in
+    each class of lag; ``looks`` says how many the means of rates are of."""
 
     length_s: int
     number: int
     figures: Mapping[str, Figures]
     late_s: Mapping[str, Sequence[float]]
+    looks: int = 1
 
     def document(self) -> dict[str, Any]:
         """As JSON."""
         return {
             "figures": {name: [one.state.value, *one[1:]] for name, one in self.figures.items()},
             "late_s": {view: list(seconds) for view, seconds in self.late_s.items()},
+            "looks": self.looks,
         }
 
     @classmethod
@@ -69,7 +72,7 @@ class Step(NamedTuple):
         late_s = {view: list(map(float, own)) for view, own in document["late_s"].items()}
         if any(len(own) != len(LAGS_S) + 1 for own in late_s.values()):
             raise ValueError("other classes of lag")
-        return cls(length_s, number, figures, late_s)
+        return cls(length_s, number, figures, late_s, int(document.get("looks", 1)))
 
 
 class Past:
@@ -96,6 +99,14 @@ class Past:
     def restore(self, step: Step) -> None:
         """A step that is over."""
         self._rings[step.length_s].put(step)
+
+    def begun(self) -> Step | None:
+        """The long step that time is in, as far as it has come."""
+        return self._open[COARSE_S].step
+
+    def resume(self, step: Step) -> None:
+        """The newest long step of before, which may not be over: later looks at it are added."""
+        self._open[step.length_s].resume(step)
 
     def history(
         self, length_s: int, names: Sequence[str], now_s: float, figure: str = ""
@@ -134,16 +145,29 @@ class _Open:
     def __init__(self, length_s: int) -> None:
         self._length_s, self._number = length_s, -1
         self._seen: dict[str, _Together] = {}
+        self._looks = 0
         self.late_s: dict[str, list[float]] = {}
+
+    @property
+    def step(self) -> Step | None:
+        """As far as it has come."""
+        if not self._seen:
+            return None
+        figures = {name: one.figures for name, one in self._seen.items()}
+        return Step(self._length_s, self._number, figures, self.late_s, self._looks)
+
+    def resume(self, step: Step) -> None:
+        self._number, self._looks = step.number, step.looks
+        self._seen = {name: _Together(one, step.looks) for name, one in step.figures.items()}
+        self.late_s = {name: list(seconds) for name, seconds in step.late_s.items()}
 
     def add(self, at_s: float, now: Mapping[str, Figures], since_s: float) -> Step | None:
         """The step that is over with it, if one is."""
         number, ended = int(at_s // self._length_s), None
         if number != self._number:
-            if self._seen:
-                figures = {name: one.figures for name, one in self._seen.items()}
-                ended = Step(self._length_s, self._number, figures, self.late_s)
-            self._number, self._seen, self.late_s = number, {}, {}
+            ended = self.step
+            self._number, self._seen, self._looks, self.late_s = number, {}, 0, {}
+        self._looks += 1
         for name, one in now.items():
             self._seen.setdefault(name, _Together()).add(one)
             if name != CAPTURE and one.lag_s is not None and self._length_s == COARSE_S:
@@ -155,11 +179,14 @@ class _Open:
 class _Together:
     """Of some looks the worst state, the greatest lag, and the mean of rates."""
 
-    def __init__(self) -> None:
+    def __init__(self, before: Figures | None = None, looks: int = 0) -> None:
         self._states: set[State] = set()
         self._lag_s: float | None = None
         self._records: float | None = None
         self._rates, self._rated = 0.0, 0
+        if before is not None:
+            self.add(before)
+            self._rates, self._rated = self._rates * looks, self._rated * looks
 
     def add(self, one: Figures) -> None:
         self._states.add(one.state)

@@ -17,7 +17,7 @@ from typing import Final
 import structlog
 
 from cdc.log_events import LogEvent
-from headwater.pipeline.history import CAPTURE, SPANS, Past, Step
+from headwater.pipeline.history import CAPTURE, COARSE_S, SPANS, Past, Step
 from headwater.pipeline.picture import Pipeline
 from headwater.pipeline.work import Freshness, History
 
@@ -66,7 +66,7 @@ class Memory:
     def add(self, picture: Pipeline) -> None:
         """One more look. Waits for the disk."""
         with self._lock:
-            ended = self._past.add(self._now(), picture)
+            ended, begun = self._past.add(self._now(), picture), self._past.begun()
         if not ended:
             return
         with self._file:
@@ -76,7 +76,7 @@ class Memory:
             try:
                 if self._conn is None:
                     self._conn = _opened(self._path)
-                _write(self._conn, self._unwritten)
+                _write(self._conn, [*self._unwritten, *([begun] if begun else [])])
                 self._unwritten.clear()
             except (sqlite3.Error, OSError) as error:
                 self._put_off(error)
@@ -92,14 +92,25 @@ class Memory:
             return self._past.freshness(view, self._now())
 
     def _restore(self, conn: sqlite3.Connection) -> None:
-        """What is damaged, or of another version, is left out."""
+        """What is damaged, or of another version, is left out. The newest long step may not be
+        over."""
         query = "select length_s, number, document from step order by number"
+        newest: Step | None = None
         for length_s, number, text in conn.execute(query):
-            if length_s in SPANS:
-                try:
-                    self._past.restore(Step.parsed(length_s, number, json.loads(text)))
-                except (ValueError, KeyError, TypeError, AttributeError):
-                    continue
+            if length_s not in SPANS:
+                continue
+            try:
+                step = Step.parsed(length_s, number, json.loads(text))
+            except (ValueError, KeyError, TypeError, AttributeError):
+                continue
+            if length_s != COARSE_S:
+                self._past.restore(step)
+                continue
+            if newest is not None:
+                self._past.restore(newest)
+            newest = step
+        if newest is not None:
+            self._past.resume(newest)
 
     def _put_off(self, error: Exception) -> None:
         log.warning(LogEvent.HISTORY_NOT_KEPT, reason=str(error))

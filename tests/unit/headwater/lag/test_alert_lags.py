@@ -120,11 +120,18 @@ def test_an_alert_is_measured_as_a_view_is(kafka: Kafka4, monkeypatch: pytest.Mo
         State.IDLE, "public.orders", 0.0, 0,
     )  # fmt: skip
     assert (big.waiting, big.delivered_s, big.dead_letters) == (5, 96.0, 0)
-    late = partition(0, 5, 9, view="big", behind_s=45.0, in_kafka_s=44.0, moved_s=60.0)
+    late = partition(0, 5, 9, view="big", behind_s=45.0, in_kafka_s=44.0)
     measured(monkeypatch, late)
     big, _ = look(kafka)
-    assert (big.state, big.lag_s, big.behind_records) == (State.STALLED, 45.0, 4)
-    assert big.undelivered_s == 44.0
+    assert (big.lag_s, big.behind_records, big.undelivered_s) == (45.0, 4, 44.0)
+    assert big.state == State.CATCHING_UP, "a message was taken 4 s ago"
+    for taken_ms in (60_000, 0):
+        kafka.note = kafka.other_note = f"{taken_ms}:1:5:"
+        big, _ = look(kafka)
+        assert big.state == State.STALLED, "messages wait, and none was taken for 40 s, or ever"
+    kafka.note = kafka.other_note = "60000:0:5:"
+    big, _ = look(kafka)
+    assert big.state == State.CATCHING_UP, "none waits: it reads"
 
 
 def test_over_a_view_what_the_view_lacks_is_behind_too(kafka: Kafka4) -> None:

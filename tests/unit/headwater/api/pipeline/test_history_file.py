@@ -12,7 +12,7 @@ import pytest
 
 from headwater.api.pipeline import history_file as module
 from headwater.api.pipeline.history_file import NAME, Memory
-from headwater.pipeline.history import FINE_S, SPANS
+from headwater.pipeline.history import COARSE_S, FINE_S, SPANS
 from tests.unit.headwater.pipeline.test_history import BEGIN_S, seen
 
 
@@ -44,6 +44,27 @@ def test_it_outlasts_the_server(tmp_path: Path) -> None:
     assert set(again.history(FINE_S, ["new"]).series[-1].values) == {None}
     assert stat.S_IMODE((tmp_path / NAME).stat().st_mode) == 0o600
     again.close()
+
+
+def test_a_long_step_goes_on_when_the_server_was_killed_in_it(tmp_path: Path) -> None:
+    clock = Clock()
+    memory = Memory(tmp_path, ["v"], clock)
+    for second in range(FINE_S + 2):
+        memory.add(seen(lag_s=90.0 if second == 1 else 0.0, records_s=1.0))
+        clock.now_s += 1
+    del memory  # as a kill leaves it
+    again = Memory(tmp_path, ["v"], clock)
+    assert max(again.freshness("v").shares) > 0, "the view was late before the kill"
+    for _ in range(COARSE_S):
+        again.add(seen(records_s=3.0))
+        clock.now_s += 1
+    ((rate,),) = [one.values for one in again.history(COARSE_S, [], "records_s").series]
+    assert [one.values for one in again.history(COARSE_S, ["v"], "lag_s").series][-1] == (90.0,)
+    assert rate == pytest.approx((FINE_S * 1.0 + (COARSE_S - FINE_S) * 3.0) / COARSE_S, rel=0.01)
+    again.close()
+    restored = Memory(tmp_path, ["v"], clock)
+    assert [one.values for one in restored.history(COARSE_S, ["v"], "lag_s").series][-1] == (90.0,)
+    restored.close()
 
 
 def test_it_keeps_no_more_rows_than_memory_does(tmp_path: Path) -> None:
