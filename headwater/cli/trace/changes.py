@@ -30,7 +30,8 @@ class Change(NamedTuple):
 
 class KeyLog(NamedTuple):
     """``changes`` of the key, the newest first; records from offset ``start`` to ``end`` were
-    searched, ``oldest`` is the first that Kafka still has."""
+    searched, ``oldest`` is the first that Kafka still has. ``enough``: it ended with as many
+    changes as were wanted."""
 
     topic: str
     partition: int
@@ -38,6 +39,7 @@ class KeyLog(NamedTuple):
     start: int
     end: int
     oldest: int
+    enough: bool = False
 
     @property
     def complete(self) -> bool:
@@ -71,7 +73,8 @@ def key_log(
         found += reversed([one for one in own if one is not None])
         if len(found) >= changes:
             break
-    return KeyLog(topic, partition, found[:changes], start, end, oldest)
+    enough = len(found) >= changes
+    return KeyLog(topic, partition, found[:changes], start, end, oldest, enough)
 
 
 def _change(record: Record, table: str, read: Read) -> Change | None:

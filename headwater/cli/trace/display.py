@@ -143,4 +143,5 @@ def _searched(log: KeyLog) -> str:
     count = f"{log.end - log.start:,} records (offsets {log.start:,} to {log.end:,})"
     if log.complete:
         return f"searched all {count} of the partition that Kafka still has"
-    return f"searched the last {count}: --records and --since look further back"
+    further = "--changes shows more" if log.enough else "--records and --since look further back"
+    return f"searched the last {count}: {further}"

@@ -16,7 +16,7 @@ from cdc.events.formats.packing import NoIds
 from cdc.protocol.messages import Values
 from cdc.protocol.relation import Column, Relation, TypeInfo
 from cdc.topics import partition_for, unframed
-from headwater.cli.trace.changes import KeyLog
+from headwater.cli.trace.changes import Change, KeyLog
 from headwater.cli.trace.display import show
 from headwater.cli.trace.row_key import RowKey, given_texts, key_bytes, no_table
 from headwater.cli.trace.way import Way, unchecked
@@ -56,6 +56,16 @@ def test_a_key_without_a_change_is_told_so(start: int, said: str) -> None:
     stream = StringIO()
     show(Way(key, KeyLog("shop.public.t", 0, [], start, 7, 0), []), Console(file=stream, width=99))
     assert said in stream.getvalue()
+
+
+def test_a_search_says_what_shows_more_of_the_key() -> None:
+    key = RowKey("public.t", "shop.public.t", b'{"id":9}', b'{"id":9}', {"id": "9"})
+    change = Change(6, "u", 9, 1, 1.0, 1.1, 1.2)
+    for enough, said in ((True, ": --changes shows more\n"), (False, ": --records and --since")):
+        stream = StringIO()
+        log = KeyLog("shop.public.t", 0, [change], 5, 7, 0, enough)
+        show(Way(key, log, []), Console(file=stream, width=99))
+        assert said in stream.getvalue()
 
 
 @pytest.mark.parametrize(
