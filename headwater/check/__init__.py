@@ -25,7 +25,7 @@ from headwater.check.events.keys import key_values
 from headwater.check.events.schemas import schema_registry
 from headwater.check.failover import failover
 from headwater.check.finding import Finding
-from headwater.check.kafka import kafka, topics_database, truncates
+from headwater.check.kafka import kafka, topics_database, truncates, view_groups
 from headwater.check.producer import producer, record_sizes
 from headwater.check.publication import publication
 
@@ -111,6 +111,7 @@ def preflight(
                 if with_views:  # init has more to say of it
                     findings += _run("topics", topics_database, config, broker, tables)
                     findings += _run("truncates", truncates, config, broker, tables)
+                    findings += _run("consumer groups", view_groups, config, broker)
     return [*findings, *(_of_views(config) if with_views else [])]
 
 

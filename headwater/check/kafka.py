@@ -12,7 +12,9 @@ from cdc.events.form import OURS
 from cdc.kafka.broker import Broker, TopicSpec, different_partitions
 from cdc.kafka.marks import refuse_foreign_topics, refuse_other_form, stored_mark
 from cdc.source.selection import Table
+from cdc.topics import view_group
 from headwater.check.finding import Finding
+from views.parse.table_references import tables_read
 
 
 def kafka(
@@ -55,6 +57,20 @@ def topics_database(config: Config, broker: Broker, tables: Sequence[Table]) -> 
         refuse_other_form(config, stored.mark.form)
         check_joining(config, broker, [(one.schema, one.name) for one in tables], stored.mark)
     yield from ()
+
+
+def view_groups(config: Config, broker: Broker) -> Iterator[Finding]:
+    """A warning for each view whose consumer group another source uses, too."""
+    source, groups = config.source, {view_group(view): view for view in config.views}
+    for group, topics in broker.group_topics(list(groups)).items():
+        view = groups[group]
+        tables = [(one.schema, one.table) for one in tables_read(view, config.views[view].sql)]
+        own = {*source.topics(tables)}
+        others = [one for one in topics if one not in own and not one.startswith(f"{source.name}.")]
+        if others:
+            message = f"view {view}: consumer group {group} has offsets of {', '.join(others)}"
+            hint = "another source has a view of this name on this Kafka: call one differently"
+            yield Finding("warning", "consumer groups", message, hint)
 
 
 def truncates(config: Config, broker: Broker, tables: Sequence[Table]) -> Iterator[Finding]:

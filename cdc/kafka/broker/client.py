@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from kafka import OffsetSpec
@@ -16,7 +16,14 @@ from cdc.errors import LogError
 from cdc.events.readers.records import EventReader
 from cdc.kafka.broker import reads
 from cdc.kafka.broker.connection import Connection
-from cdc.kafka.broker.groups import active_groups, delete_groups, existing_groups, groups_of
+from cdc.kafka.broker.groups import (
+    active_groups,
+    delete_groups,
+    existing_groups,
+    forget_topics,
+    groups_of,
+    topics_of,
+)
 from cdc.kafka.broker.reads import Place, Record, Stretch
 from cdc.kafka.broker.topics import (
     TopicSpec,
@@ -105,6 +112,22 @@ class Broker:
         passed over. Raises ``LogError`` for one that has members."""
         if existing := self.existing_groups(groups):
             delete_groups(self._connection, existing)
+
+    def group_topics(self, groups: Collection[str]) -> dict[str, list[str]]:
+        """The topics of which some consumer groups hold offsets; without groups that hold none."""
+        existing = self.existing_groups(groups)
+        return topics_of(self._connection, existing) if existing else {}
+
+    def leave_group(self, group: str, is_own: Callable[[str], bool]) -> bool:
+        """Delete what a consumer group holds of own topics, and the group where it holds nothing
+        else; whether it does. Raises as ``delete_groups``."""
+        topics = self.group_topics([group]).get(group, [])
+        own = [topic for topic in topics if is_own(topic)]
+        if len(own) == len(topics):
+            self.delete_groups([group])
+        elif own:
+            forget_topics(self._connection, group, own)
+        return len(own) == len(topics)
 
     def topics(self, prefix: str) -> list[str]:
         """The names of all topics that begin so."""

@@ -50,3 +50,25 @@ def delete_groups(connection: Connection, groups: Sequence[str]) -> None:
                 raise getattr(kafka_errors, said)(group)
 
     connection.call("deleting consumer groups", ask)
+
+
+def topics_of(connection: Connection, groups: Collection[str]) -> dict[str, list[str]]:
+    """The topics of which some groups hold offsets; without groups that hold none."""
+    asked = dict.fromkeys(groups)
+    found = connection.call(
+        "reading committed offsets", lambda admin: admin.list_group_offsets(asked)
+    )
+    return {group: sorted({at.topic for at in of}) for group, of in found.items() if of}
+
+
+def forget_topics(connection: Connection, group: str, topics: Collection[str]) -> None:
+    """Delete what a group holds of some topics."""
+
+    def ask(admin: Any) -> None:
+        held = admin.list_group_offsets({group: None})[group]
+        own = [at for at in held if at.topic in topics]
+        for at, fault in admin.delete_group_offsets(group, own).items():
+            if fault is not kafka_errors.NoError:
+                raise fault(f"{group} {at.topic}-{at.partition}")
+
+    connection.call("deleting committed offsets", ask)

@@ -91,7 +91,7 @@ def _left(found: Uninstall) -> Iterator[str]:
     if found.state_database:
         left.append(f"  the state database {found.state_database}: drop it yourself")
     left += [f"  topic {topic}, which Headwater does not know" for topic in found.foreign]
-    unbuilt = "of a view that was not built for this source"
+    unbuilt = "of a view that was not built for this source, or that another source has, too"
     left += [f"  topic {topic}, {unbuilt}" for topic in found.unbuilt_topics]
     left += [f"  consumer group {group}, {unbuilt}" for group in found.unbuilt_groups]
     if left:

@@ -27,7 +27,8 @@ class Found:
     """``topics``, the progress topic last, and ``groups`` are of the source and of the views that
     were built. ``foreign`` topics have the source's name before them, and are not known to be
     Headwater's. ``unbuilt_topics`` and ``unbuilt_groups`` have the names of views that are declared
-    and were not built: they are somebody else's, or of a state that is elsewhere."""
+    and were not built: they are somebody else's, or of a state that is elsewhere. Or a view of
+    another source has the same name, and its offsets are in the group, too."""
 
     topics: tuple[str, ...]
     groups: tuple[str, ...]
@@ -54,6 +55,16 @@ def found_in_kafka(
     ours = (f"{source}.__", outbox_topic(source, ""))
     found = {topic for topic in named if topic in own or topic.startswith(ours)}
     foreign = sorted(named - found)
+    held = broker.group_topics([view_group(view) for view in built])
+    shared = {
+        view
+        for view in built
+        if any(
+            topic not in own and not topic.startswith(f"{source}.")
+            for topic in held.get(view_group(view), ())
+        )
+    }
+    built, unbuilt = {*built} - shared, {*unbuilt} | shared
     found |= set(broker.partitions([view_dead_letters_topic(view) for view in built]))
     groups = broker.existing_groups([signal_group(source), *map(view_group, built)])
     groups += broker.groups_of(row_alert_group(source, ""))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, Final
 
 from cdc.errors import UsageError, ViewError
@@ -16,6 +17,7 @@ from jobs.run.commands.work import Work
 from jobs.run.removal import drop_all, drop_generation
 from jobs.run.views.history_recovery import refillable
 from jobs.state.views.view_record import view_records
+from views.parse.table_references import tables_read
 
 _POLL_S: Final = 0.05
 
@@ -87,6 +89,13 @@ def roll_back(work: Work) -> dict[str, Any]:
     }
 
 
+def _is_own(work: Work, topic: str) -> bool:
+    """Whether a topic is of the view's source: another one may have a view of this name."""
+    source, view = work.parts.config.source, work.entry.declared
+    tables = [(one.schema, one.table) for one in tables_read(work.name, view.sql)]
+    return topic.startswith(f"{source.name}.") or topic in source.topics(tables)
+
+
 def drop(work: Work) -> dict[str, Any]:
     """A view, or one of its generations that nobody reads."""
     number, found = work.command.arguments.get("generation"), work.files.read()
@@ -94,7 +103,7 @@ def drop(work: Work) -> dict[str, Any]:
         work.views.give_up(work.entry)
         kafka = work.parts.config.kafka
         with Broker(kafka.bootstrap_servers, kafka) as broker:
-            broker.delete_groups([view_group(work.name)])
+            broker.leave_group(view_group(work.name), partial(_is_own, work))
         numbers = drop_all(work.conn, work.files)
         work.help.spare_mirrors()
         return {"dropped": numbers}

@@ -175,6 +175,22 @@ def test_offsets_are_committed_to_a_group_nobody_joined(broker: Broker, topic: s
     assert broker.committed(group, ["another"]) == {}
 
 
+def test_a_group_that_others_use_too_loses_what_it_holds_of_own_topics(
+    broker: Broker, topic: str
+) -> None:
+    group, others = f"headwater.{topic}", f"{topic}_others"
+    broker.create_topics([TopicSpec(others, 1)])
+    broker.commit_group(group, {topic: {0: 7, 1: 5}, others: {0: 1}})
+    assert broker.group_topics([group, "nobody's"]) == {group: [topic, others]}
+    assert not broker.leave_group(group, topic.__eq__)
+    assert broker.group_topics([group]) == {group: [others]}
+    assert not broker.leave_group(group, topic.__eq__), "again"
+    assert broker.committed(group, [others]) == {others: {0: 1}}
+    assert broker.leave_group(group, others.__eq__)
+    assert broker.existing_groups([group]) == []
+    assert broker.leave_group(group, others.__eq__), "a group that is not there"
+
+
 def test_a_group_that_a_consumer_has_joined_may_be_left(
     broker: Broker, topic: str, kafka: str
 ) -> None:

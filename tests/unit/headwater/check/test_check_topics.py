@@ -10,7 +10,7 @@ from cdc.kafka.broker import Broker, TopicSpec
 from cdc.kafka.topology import topic_specs
 from cdc.source.selection import Table
 from headwater.check.finding import Finding
-from headwater.check.kafka import kafka, truncates
+from headwater.check.kafka import kafka, truncates, view_groups
 
 CONFIG = Config.model_validate(
     {
@@ -101,3 +101,37 @@ def test_topics_that_hold_no_truncate_are_not_warned_of() -> None:
     assert "(shop.public.other has 3)" in finding.message
     (finding,) = truncates(CONFIG, broker, [TABLE, other])
     assert "(shop.public.item has 3)" in finding.message
+
+
+def test_a_view_of_the_same_name_of_another_source_is_warned_of() -> None:
+    class Groups:
+        def group_topics(self, groups: list[str]) -> dict[str, list[str]]:
+            held = {
+                "headwater.both": ["shop.public.item", "port.public.item"],
+                "headwater.ours": ["items", "shop.public.left"],
+            }
+            return {group: held[group] for group in groups if group in held}
+
+    views = {
+        name: {"store": "cache", "key": ["id"], "sql": "select id from item"}
+        for name in ("both", "ours", "new")
+    }
+    config = Config.model_validate(
+        {
+            **CONFIG.model_dump(exclude_unset=True),
+            "stores": {"cache": {"kind": "redis", "url": "redis://none:1"}},
+            "views": views,
+        }
+    )
+    routed = config.model_copy(
+        update={
+            "source": config.source.model_copy(
+                update={"routes": (RouteSettings(tables=("public.item",), topic="items"),)}
+            )
+        }
+    )
+    (warning,) = view_groups(routed, cast(Broker, Groups()))
+    assert warning.level == "warning"
+    assert warning.message == (
+        "view both: consumer group headwater.both has offsets of port.public.item"
+    )

@@ -46,6 +46,13 @@ class Kafka:
     def existing_groups(self, groups: list[str]) -> list[str]:
         return sorted(self.groups & set(groups))
 
+    def group_topics(self, groups: list[str]) -> dict[str, list[str]]:
+        held = {
+            "headwater.built": ["shop.public.item"],
+            "headwater.third": ["shop.x", "b.public.x"],
+        }
+        return {group: held[group] for group in groups if group in held}
+
     def groups_of(self, prefix: str) -> list[str]:
         return sorted(group for group in self.groups if group.startswith(prefix))
 
@@ -75,6 +82,15 @@ def test_only_views_that_were_built_lose_their_topics_and_groups() -> None:
     assert found.groups == ("headwater.built", *alerts), "those of alerts that were removed, too"
     assert found.foreign == ("shop.x",)
     assert found.unbuilt_topics == ("other.dlq",)
+    assert found.unbuilt_groups == ("headwater.other", "headwater.third")
+
+
+def test_a_view_that_another_source_has_too_keeps_its_topic_and_group() -> None:
+    views = ({"built", "third"}, {"other"})
+    kafka = cast(Broker, Kafka())
+    found = found_in_kafka(kafka, "shop", PRODUCTION, {"shop.public.item"}, views)
+    assert "headwater.built" in found.groups
+    assert "headwater.third" not in found.groups
     assert found.unbuilt_groups == ("headwater.other", "headwater.third")
 
 
