@@ -21,7 +21,8 @@ class TableColumn(NamedTuple):
     under every name, None where that is not known. ``labels`` are its enum's, empty where they are
     not known: the log does not tell them (``views.enum_labels``). ``typmod`` is PostgreSQL's,
     of an array that of its elements; -1 without one. ``treatment`` is what is done to its values
-    before they leave the source: a view may show it, and not compute with it."""
+    before they leave the source: a view may show it, and not compute with it. ``element_typmod`` is
+    what the type of an array's elements says itself, a domain's; -1 if it says nothing."""
 
     name: str
     type: PgType
@@ -30,6 +31,7 @@ class TableColumn(NamedTuple):
     labels: tuple[str, ...] = ()
     typmod: int = -1
     treatment: str = ""
+    element_typmod: int = -1
 
     def __str__(self) -> str:
         """Its type, for messages."""
@@ -156,6 +158,7 @@ def parse_version(record: Mapping[str, Any]) -> TableVersion:
                 column.get("attnum"),
                 typmod=column["typmod"],
                 treatment=column.get("treatment", ""),
+                element_typmod=column.get("element_typmod", -1),
             )
             for column in record["columns"]
         )

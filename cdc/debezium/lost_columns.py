@@ -50,7 +50,7 @@ def _loss(form: Form, name: str, kind: ColumnKind, is_full: bool) -> str:
         return reason
     if base in ("varbit", "name") and kind.kind != "enum":
         return f"Debezium has no exact form of {base}"
-    if form.decimals == "double" and exceeds_double(base, kind.typmod):
+    if form.decimals == "double" and exceeds_double(base, kind.item_typmod):
         return f"decimal.handling.mode = double keeps {EXACT_DIGITS} digits"
     is_told = is_full or not kind.nullable or not may_be_left_out(kind)
     if is_told or left_out_sign(form, name, kind) is not None:

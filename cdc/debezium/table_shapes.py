@@ -75,6 +75,7 @@ def column_kind(column: dict[str, Any]) -> ColumnKind:
         column["element"],
         column.get("treatment", ""),
         column.get("nullable", True),
+        column.get("element_typmod", -1),
     )
 
 

@@ -101,7 +101,17 @@ def _form(column: Column) -> list[str | int]:
     collation = [column.collation] if column.collation else []
     how = column.treatment
     treatment: list[str | int] = [f"treatment {how}", how.of_name, how.of_typmod] if how else []
-    return [column.name, kind.schema, kind.name, kind.base, column.typmod, *collation, *treatment]
+    of_element = _element_typmod(kind)
+    element = [] if of_element == -1 else [f"element {of_element}"]
+    return [
+        *(column.name, kind.schema, kind.name, kind.base, column.typmod),
+        *(*collation, *treatment, *element),
+    ]
+
+
+def _element_typmod(kind: TypeInfo) -> int:
+    """What the elements' type says itself: a domain, or money that has no hundredths."""
+    return kind.element.typmod if kind.element else -1
 
 
 def _describe_column(column: Column, key: tuple[str, ...]) -> dict[str, Any]:
@@ -110,6 +120,8 @@ def _describe_column(column: Column, key: tuple[str, ...]) -> dict[str, Any]:
     if column.treatment is not None:
         how = column.treatment
         more |= {"treatment": str(how), "source_oid": how.of_type, "source_typmod": how.of_typmod}
+    if (of_element := _element_typmod(kind)) != -1:
+        more["element_typmod"] = of_element
     return {
         "name": column.name,
         "attnum": column.attnum,

@@ -20,7 +20,14 @@ def lost(form: Form | None, column: TableColumn) -> str:
     if form is None:
         return ""
     kind = column.type
-    return loss(form, ColumnKind(kind.name, "base", column.typmod, kind.element, column.treatment))
+    described = ColumnKind(
+        kind.name,
+        typmod=column.typmod,
+        element=kind.element,
+        treatment=column.treatment,
+        element_typmod=column.element_typmod,
+    )
+    return loss(form, described)
 
 
 def refuse_lost_columns(form: Form | None, view: View) -> None:

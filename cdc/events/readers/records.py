@@ -80,7 +80,9 @@ class RecordReader:
                 event["before"] = version.row(before, unchanged)
             if (after := event["after"]) is not None:
                 version.refuse_lost(after, unchanged)
-                event["after"] = version.row(after, unchanged)
+                event["after"] = own = version.row(after, unchanged)
+                if PLACEHOLDER in own.values():  # it may be a text that was written
+                    source["unchanged"] = list(unchanged)
             own_key = None if key is None else dumped(version.row(self._decode(key), ()))
             return own_key, dumped(event)
         except FAULTS:

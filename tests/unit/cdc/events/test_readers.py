@@ -8,12 +8,16 @@ from typing import Any
 
 import pytest
 
+from cdc.debezium.table_shapes import column_kind
 from cdc.events.codes import PLACEHOLDER
 from cdc.events.form import DEBEZIUM, OURS, Form
 from cdc.events.readers.columns import ColumnKind, loss, may_be_null
 from cdc.events.readers.records import UNREADABLE, RecordReader, UnknownVersionError
 from cdc.events.values.encoder import encoder
+from cdc.protocol.relation import Column, Relation, TypeInfo
 from tests.support.events.recorded_values import RECORDED, Recorded
+from views.spark.lost_columns import lost
+from views.table_versions import parse_version
 
 FORMS = {
     "debezium": DEBEZIUM,
@@ -35,18 +39,37 @@ FORMS = {
 
 
 KEY = b'{"schema":null,"payload":{"id":1}}'
+NUMERIC_10_2 = (10 << 16 | 2) + 4
+
+
+def array_of(base: str, typmod: int, text: str, over: str = "domain") -> Recorded:
+    """Of elements whose type has a typmod of its own: the column's array has none."""
+    element = TypeInfo(0, "public", "own", over, base, typmod)
+    return Recorded(
+        "own[]", TypeInfo(0, "public", "_own", "array", "array", -1, element), -1, text, None
+    )
+
+
+OWN_TYPMODS = [
+    array_of("timestamp", 3, '{"2024-02-29 12:00:00.5",NULL,infinity}'),
+    array_of("timestamp", 0, '{"1969-12-31 23:59:59"}'),
+    array_of("time", 3, "{12:00:00.5}"),
+    array_of("numeric", NUMERIC_10_2, "{22.20,-1.00,NULL}"),
+    array_of("money", 0, "{$22.20}", "base"),
+    array_of("money", 3, "{-$22.20}", "base"),
+]
 
 
 def kind_of(value: Recorded) -> ColumnKind:
     """As ``__schemas`` tells it."""
-    element = value.type.element
-    return ColumnKind(
-        value.type.base,
-        value.type.kind,
-        value.typmod,
-        element.base if element else None,
-        element_typmod=element.typmod if element else -1,
-    )
+    return column_kind(described(value))
+
+
+def described(value: Recorded) -> dict[str, Any]:
+    """The column in the description of its table."""
+    column = Column("v", value.type, value.typmod, key=False)
+    (found,) = Relation(1, "public", "t", "d", (column,), ()).describe()["columns"]
+    return dict(found)
 
 
 def encoded(value: Recorded, form: Form) -> Any:
@@ -74,7 +97,7 @@ def read(form: Form, columns: dict[str, ColumnKind], value: bytes) -> str:
 @pytest.mark.parametrize("name", FORMS)
 def test_each_type_is_read_back_from_each_form_or_refused(name: str) -> None:
     form = FORMS[name]
-    for value in RECORDED:
+    for value in [*RECORDED, *OWN_TYPMODS]:
         column = kind_of(value)
         if loss(form, column) or (form.schemas and is_nested(value)):
             continue  # an array's schema knows of no dimensions
@@ -97,7 +120,6 @@ def is_nested(value: Recorded) -> bool:
     return value.type.element is not None and (value.text[:2] == "{{" or value.text[:1] == "[")
 
 
-NUMERIC_10_2 = (10 << 16 | 2) + 4
 LOSSES = [
     (replace(OURS, intervals="numeric"), ColumnKind("interval"), "months"),
     (replace(OURS, decimals="precise"), ColumnKind("numeric"), "closing zeros"),
@@ -124,12 +146,57 @@ def test_a_form_tells_for_which_columns_it_loses(
     assert bool(found) == bool(reason)
 
 
+def test_a_table_is_described_with_what_decides_the_form_of_elements() -> None:
+    """One whose domain was another one is another version of it."""
+    two, four = (array_of("numeric", (10 << 16 | s) + 4, "{}") for s in (2, 4))
+    assert described(two)["element_typmod"] == NUMERIC_10_2
+    ids = {
+        Relation(1, "public", "t", "d", (Column("v", one.type, -1, key=False),), ()).schema_id()
+        for one in (two, four)
+    }
+    assert len(ids) == 2
+    assert "element_typmod" not in described(next(v for v in RECORDED if v.type.element))
+
+
+def test_a_description_without_the_typmod_of_elements_is_read_as_before_it_had_one() -> None:
+    column = described(array_of("numeric", NUMERIC_10_2, "{}"))
+    del column["element_typmod"]
+    assert column_kind(column).element_typmod == -1
+
+
+def test_views_without_mirrors_are_told_the_same_of_arrays_of_domains() -> None:
+    """They may read what a domain limits to the digits that a form keeps."""
+    form = replace(OURS, times="connect", decimals="precise")
+    for value in [*RECORDED, *OWN_TYPMODS]:
+        record = {"schema_id": "v", "schema": "s", "table": "t", "key": []}
+        (column,) = parse_version(record | {"columns": [described(value)]}).columns
+        if value.type.kind not in ("enum", "composite", "range", "multirange"):
+            assert lost(form, column) == loss(form, kind_of(value)), value
+
+
 def test_a_value_that_was_left_out_has_the_placeholder_of_the_default_form() -> None:
     columns = {"v": ColumnKind("text"), "b": ColumnKind("bytea"), "k": ColumnKind("text")}
     after = '{"v":"gone","b":"Z29uZQ==","k":"gone"}'
     value = record(replace(DEBEZIUM, placeholder="gone"), after, ',"unchanged":["v","b"]')
     found = json.loads(read(replace(DEBEZIUM, placeholder="gone"), columns, value))
     assert found == {"v": PLACEHOLDER, "b": PLACEHOLDER, "k": "gone"}
+
+
+@pytest.mark.parametrize("name", FORMS)
+def test_a_text_that_is_the_placeholder_is_told_from_a_value_that_was_left_out(name: str) -> None:
+    """As the default form tells it: by a list, which may be empty."""
+    form, columns = FORMS[name], {"v": ColumnKind("text"), "w": ColumnKind("text")}
+    more = ',"unchanged":null' if form.schemas else ""
+    written = record(form, f'{{"v":"{PLACEHOLDER}","w":"a"}}', more)
+    assert source_of(form, columns, written)["unchanged"] == []
+    left_out = record(form, f'{{"v":"{PLACEHOLDER}","w":"x"}}', ',"unchanged":["w"]')
+    assert source_of(form, columns, left_out)["unchanged"] == ["w"]
+    assert not source_of(form, columns, record(form, '{"v":"b","w":"a"}', more)).get("unchanged")
+
+
+def source_of(form: Form, columns: dict[str, ColumnKind], value: bytes) -> dict[str, Any]:
+    _, found = RecordReader(form, {"v": columns}.get).record(KEY, value)
+    return dict(json.loads(found or b"")["source"])
 
 
 def test_a_key_is_read_as_its_row_is() -> None:
