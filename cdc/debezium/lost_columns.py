@@ -8,8 +8,15 @@ from typing import Any, Final
 
 from cdc.config import Config
 from cdc.events.form import Form
-from cdc.events.readers.columns import EXACT_DIGITS, ColumnKind, exceeds_double, loss
-from cdc.events.readers.debezium import left_out_sign, may_be_left_out
+from cdc.events.readers.columns import (
+    EXACT_DIGITS,
+    ColumnKind,
+    exceeds_double,
+    loss,
+    may_be_null,
+    scale_of,
+)
+from cdc.events.readers.left_out import left_out_sign, may_be_left_out
 from cdc.source.errors import translated
 from cdc.source.postgres import Connection
 
@@ -22,6 +29,14 @@ where a.attrelid = %s::oid and not a.attisdropped and not a.attnotnull
 """
 _is_computed = re.compile(r"\w\(|^\s*(current_|localtime|session_user|user\b)", re.I).search
 _FULL: Final = "f"
+_MS_DIGITS: Final = 3
+_WITHOUT_FORM: Final = ("varbit", "name", "oidvector", "int2vector")
+_NO_ELEMENTS: Final = ("bit", "point", "line", "lseg", "box", "path", "polygon", "circle")
+"""Arrays of these are null, or no column at all."""
+_NULL_IS_NOT_TOLD: Final = (
+    "Debezium writes null for a large value that an update leaves alone: set REPLICA IDENTITY "
+    "FULL, or NOT NULL"
+)
 
 
 def lost_columns(
@@ -30,7 +45,7 @@ def lost_columns(
     """Of a table that ``record`` describes, as ``<source>.__schemas`` does; each with the reason,
     and what to do."""
     form, is_full = config.form, record["replica_identity"] == _FULL
-    found = {name: why for name, kind in kinds.items() if (why := _loss(form, name, kind, is_full))}
+    found = {name: why for name, kind in kinds.items() if (why := _loss(form, kind, is_full))}
     if config.source.defaults_for_null:
         with translated(f"reading the defaults of {record['schema']}.{record['table']}"):
             defaults = conn.execute(_DEFAULTS, (record["table_oid"],)).fetchall()
@@ -44,18 +59,21 @@ def lost_columns(
     return found
 
 
-def _loss(form: Form, name: str, kind: ColumnKind, is_full: bool) -> str:
+def _loss(form: Form, kind: ColumnKind, is_full: bool) -> str:
     base = kind.element or kind.base
     if reason := loss(form, kind):
         return reason
-    if base in ("varbit", "name") and kind.kind != "enum":
+    if base in _WITHOUT_FORM and kind.kind != "enum":
         return f"Debezium has no exact form of {base}"
+    if kind.element in _NO_ELEMENTS:
+        return f"Debezium has no values of arrays of {kind.element}"
+    if kind.element == "time" and not 0 <= kind.item_typmod <= _MS_DIGITS:
+        return "Debezium leaves no more than milliseconds in arrays of time"
+    if base == "numeric" and form.decimals == "precise" and scale_of(base, kind.item_typmod) < 0:
+        return "decimal.handling.mode = precise has no negative scale in Debezium"
     if form.decimals == "double" and exceeds_double(base, kind.item_typmod):
         return f"decimal.handling.mode = double keeps {EXACT_DIGITS} digits"
-    is_told = is_full or not kind.nullable or not may_be_left_out(kind)
-    if is_told or left_out_sign(form, name, kind) is not None:
+    if is_full or not may_be_left_out(kind) or left_out_sign(form, kind) is not None:
         return ""
-    return (
-        "Debezium writes null for a large value that an update leaves alone: set REPLICA IDENTITY "
-        "FULL, or NOT NULL"
-    )
+    means_nothing_else = not kind.nullable and not may_be_null(form, kind)
+    return "" if means_nothing_else else _NULL_IS_NOT_TOLD

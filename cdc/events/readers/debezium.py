@@ -14,12 +14,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import replace
 from typing import Any, Final, NamedTuple
 
 from cdc.events.codes import CREATE, SNAPSHOT, TRUNCATE, UPDATE
 from cdc.events.form import Form
-from cdc.events.readers.columns import ColumnKind
+from cdc.events.readers.left_out import left_out_sign, may_be_left_out
 from cdc.events.readers.records import (
     FAULTS,
     UNREADABLE,
@@ -29,18 +28,12 @@ from cdc.events.readers.records import (
     payload,
     version_of,
 )
-from cdc.events.schemas.placeholders import placeholder
-from cdc.protocol.relation import Column, TypeInfo
 
 BEGUN_ANEW: Final = "snapshot of the connector"
 """As the ``schema_id`` of rows of a snapshot that the connector took."""
 OTHER_COLUMNS: Final = "columns "
 """How the ``schema_id`` of events begins whose columns are those of no version that is known."""
 _XIDS: Final = 1 << 32
-_AS_BYTES: Final = ("bit", "varbit")
-_INLINE: Final = frozenset(
-    ("int2", "int4", "int8", "oid", "float4", "float8", "bool", "date", "time", "timetz", "uuid")
-) | {"timestamp", "timestamptz", "interval", "money", "point", "line", "lseg", "box", "circle"}
 
 
 class TableShape(NamedTuple):
@@ -170,31 +163,12 @@ def _known(form: Form, shape: TableShape) -> _Known:
     for name, kind in shape.columns.items():
         if name in shape.key or not may_be_left_out(kind):
             continue
-        if (sign := left_out_sign(form, name, kind)) is not None:
+        if (sign := left_out_sign(form, kind)) is not None:
             told_by[name] = sign
         elif not kind.nullable:
             null.append(name)
     version = version_of(form, shape.columns, shape.lost)
     return _Known(shape.schema_id, frozenset(shape.key), version, told_by, null)
-
-
-def may_be_left_out(kind: ColumnKind) -> bool:
-    """Whether values may be large, so that an update leaves them out."""
-    if kind.element is not None or kind.kind in ("composite", "range", "multirange"):
-        return True
-    if kind.kind == "enum" or (kind.base in ("numeric", "bit") and kind.typmod >= 0):
-        return False
-    return kind.base not in _INLINE
-
-
-def left_out_sign(form: Form, name: str, kind: ColumnKind) -> Any:
-    """What Debezium writes for a large value that an update left alone; None for null."""
-    if kind.base in _AS_BYTES:
-        return None
-    element = kind.element and TypeInfo(0, "", kind.element, "base", kind.element)
-    type_ = TypeInfo(0, "", kind.base, kind.kind, kind.base, -1, element or None)
-    column = Column(name, type_, kind.typmod, key=False)
-    return json.loads(placeholder(column, replace(form, schemas=True)))
 
 
 def _key(key: bytes, known: _Known) -> dict[str, Any]:
