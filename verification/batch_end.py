@@ -43,7 +43,7 @@ class BatchEnds:
         if not any(one.rows for one in changes.values()):
             return None
         published = published_relations(
-            snapshot.conn, snapshot.publication, treated=snapshot.treated
+            snapshot.conn, snapshot.publication, treated=snapshot.treated, sent=True
         )
 
         def changed(schema: str, table: str) -> str:

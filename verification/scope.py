@@ -18,6 +18,7 @@ from cdc.source.table_lookup import table_of
 from cdc.source.types import load_types
 from verification.select_view import SelectView
 from verification.values.treated_values import TreatedValues
+from verification.values.zoned_times import in_utc
 from views.parse.table_references import RelationOf
 from views.spark.resolution import ResolvedView
 from views.spark.view import View
@@ -41,10 +42,10 @@ def published_sql(
     publication: str,
     treated: TreatedValues = _AS_THEY_ARE,
 ) -> str:
-    """The SQL as it was written but for its tables, whose treated columns are tagged. Raises
-    ``SourceError`` if one is gone."""
+    """The SQL as it was written but for its tables, whose values are those that events have, and
+    whose treated columns are tagged. Raises ``SourceError`` if one is gone."""
     if isinstance(view, SelectView):
-        return view.reading(published_relations(conn, publication, treated=treated))
+        return view.reading(published_relations(conn, publication, treated=treated, sent=True))
     return view.reading(published_rows(conn, view, publication, treated))
 
 
@@ -53,11 +54,14 @@ def published_relations(
     publication: str,
     excluded: Callable[[str], Collection[str]] = lambda _label: (),
     treated: TreatedValues = _AS_THEY_ARE,
+    *,
+    sent: bool = False,
 ) -> RelationOf:
     """What is published of a table, by schema and name: the table itself where that is all of it,
     for its key tells PostgreSQL which columns GROUP BY settles, else a SELECT in parentheses. With
     generated columns that are not, for mirrors compute them. Without those that are ``excluded`` of
-    a ``schema.table``, also while the publication has them."""
+    a ``schema.table``, also while the publication has them. ``sent``: with the values that events
+    have, where these are others (``zoned_times``)."""
     types = load_types(conn)
 
     def found(schema: str, table: str) -> str:
@@ -72,9 +76,9 @@ def published_relations(
             if one.name not in left_out and there.get(one.name)
         }
         filtered = published(conn, oid, publication).row_filter is not None
-        tagged = treated.tagged(shape.name)
-        if filtered or tagged or len(there) != len(seen):
-            return f"({select_rows(conn, shape, kind, publication, seen, tagged)})"
+        shown = (in_utc(shape.columns) if sent else {}) | treated.tagged(shape.name)
+        if filtered or shown or len(there) != len(seen):
+            return f"({select_rows(conn, shape, kind, publication, seen, shown)})"
         return f"{'' if kind == 'p' else 'only '}{identifier(schema)}.{identifier(table)}"
 
     return found
@@ -97,8 +101,8 @@ def published_rows(
         oid, kind = table_of(conn, schema, table)
         shape = relation(conn, oid, types, publication)
         names = names_in(known[f"{schema}.{table}"], shape)
-        tagged = treated.tagged(shape.name)
-        return select_rows(conn, shape, kind, publication, names, tagged)
+        shown = in_utc(shape.columns) | treated.tagged(shape.name)
+        return select_rows(conn, shape, kind, publication, names, shown)
 
     return rows
 

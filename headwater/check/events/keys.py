@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from cdc.events.keys.exactness import key_guards
-from cdc.protocol.relation import Column
+from cdc.protocol.relation import TypeInfo
 from cdc.routes.faults import idle_routes, key_fault
 from cdc.source.catalog import relation
 from cdc.source.columns.treated_columns import treated
@@ -17,10 +17,15 @@ from headwater.check.finding import Finding
 from headwater.check.source import Source
 
 _ZONED: Final = """
+with recursive zoned (oid) as (
+    select 'pg_catalog.timetz'::pg_catalog.regtype::oid
+    union
+    select t.oid from zoned join pg_catalog.pg_type t
+    on t.typbasetype = zoned.oid or t.typelem = zoned.oid
+)
 select distinct attrelid::bigint from pg_catalog.pg_attribute
 where attrelid = any(%s::oid[]) and attnum > 0 and not attisdropped
-  and atttypid in (select oid from pg_catalog.pg_type where typname in ('timetz', '_timetz')
-                   or typbasetype = 'timetz'::regtype)
+  and atttypid in (select oid from zoned)
 """
 
 
@@ -45,7 +50,7 @@ def key_values(source: Source) -> Iterator[Finding]:
             message = f"{shape.name}: a value of the key column {name} can stop capture: "
             yield Finding("warning", "key values", message + guard.loses, guard.instead)
         for column in shape.columns:
-            if column.name in shape.key and "timetz" in (column.type.base, _element(column)):
+            if column.name in shape.key and _is_zoned(column.type):
                 yield Finding(
                     "warning", "key values",
                     f"{shape.name}: rows whose key column {column.name} differs in its time zone "
@@ -54,8 +59,9 @@ def key_values(source: Source) -> Iterator[Finding]:
                 )  # fmt: skip
 
 
-def _element(column: Column) -> str:
-    return column.type.element.base if column.type.element is not None else ""
+def _is_zoned(type: TypeInfo) -> bool:
+    element = type.element
+    return type.base == "timetz" if element is None else _is_zoned(element)
 
 
 def _concerned(source: Source) -> Sequence[Table]:

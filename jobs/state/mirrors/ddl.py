@@ -183,8 +183,8 @@ class _Mirror:
             raise _RefillError(f"what its new column {sent.name} has in older rows is not told")
         column = describe_column(self._types, self._state, found.attribute, self._published(sent))
         missing = found.missing
-        if missing is not None and (kept := column.kept_text):
-            missing = kept(missing.encode()).decode()
+        if missing is not None and (made := column.filled_text):
+            missing = made(missing.encode()).decode()
         column = replace(_treated(column, sent), name=sent.name, missing=missing)
         default = "" if missing is None else f" default {literal(missing)}::{column.sql}"
         self._alter(f"add column {column.declaration}{default}")

@@ -229,7 +229,7 @@ def _texts(shape: Relation, table: MirrorTable) -> dict[int, Callable[[bytes], b
     for at, (column, held) in enumerate(zip(shape.columns, table.stored, strict=True)):
         if column.treatment:
             found[at] = column.treatment.function()
-        elif make := held.kept_text:
+        elif make := held.filled_text:
             found[at] = make
     return found
 
@@ -252,5 +252,6 @@ def _is_binary(type: TypeInfo) -> bool:
 def _not_unique(table: MirrorTable) -> SourceError:
     return SourceError(
         f"{table.label}: two rows have the same key ({', '.join(table.key)})",
-        "set columns in source.keys that are unique",
+        "set columns in source.keys that are unique; a timetz is in UTC: one that differs in its "
+        "zone alone is the same key",
     )

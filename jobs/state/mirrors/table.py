@@ -17,7 +17,13 @@ from cdc.events.readers.columns import ColumnKind
 from cdc.lsn import Position
 from cdc.protocol.relation import TypeInfo
 from cdc.source.postgres import identifier
-from jobs.state.values.value_forms import Form, form, kept_text, with_former_labels
+from jobs.state.values.value_forms import (
+    Form,
+    filled_text,
+    form,
+    kept_text,
+    with_former_labels,
+)
 
 MIRROR_SCHEMA, TOMBSTONE_SCHEMA, TYPE_SCHEMA = "mirror", "tombstones", "types"
 LSN, ORDINAL = "__lsn", "__ordinal"
@@ -83,6 +89,14 @@ class MirrorColumn:
     def kept_text(self) -> Callable[[bytes], bytes] | None:
         """What makes the text that the mirror keeps of PostgreSQL's, where they differ."""
         return kept_text(self.type) if self.is_text else None
+
+    @property
+    def filled_text(self) -> Callable[[bytes], bytes] | None:
+        """What makes the text that the mirror has of the source's, where events have another
+        one."""
+        if self.treatment:
+            return None
+        return self.kept_text if self.is_text else filled_text(self.type)
 
     @property
     def declaration(self) -> str:

@@ -8,11 +8,13 @@ as text and converted by an expression, or rewritten before by Python (``value_t
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
 from cdc.events.values.encoder import TEXT_KINDS, encoder
+from cdc.events.values.times import timetz_encoder
 from cdc.protocol.relation import TypeInfo
 from cdc.source.postgres import literal
 from jobs.state.values.value_texts import Reader, reader
@@ -58,6 +60,9 @@ _TEXTS_OF: Final = TypeInfo(
     TypeInfo(25, "pg_catalog", "text", "base", "text"),
 )
 _COMMON_DIGITS: Final = 2
+_ZONED: Final = "timetz"
+_ELEMENT: Final = re.compile(rb"[^{},]+")
+_encode_zoned: Final = timetz_encoder(_ZONED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +119,27 @@ def kept_text(type: TypeInfo) -> Callable[[bytes], bytes] | None:
         return (made(value) if made else value).encode()
 
     return kept
+
+
+def filled_text(type: TypeInfo) -> Callable[[bytes], bytes] | None:
+    """From PostgreSQL's text to that of the value which events have: a ``timetz`` is the time in
+    UTC, also in an array, which is PostgreSQL's own text where it has other lower bounds than 1.
+    None where the value is the same, for all other types."""
+    if type.kind in TEXT_KINDS:
+        return None
+    if type.element is None:
+        return _in_utc if type.base == _ZONED else None
+    if type.element.base != _ZONED or type.element.kind in TEXT_KINDS:
+        return None
+    return lambda text: text if text[:1] == b"[" else _ELEMENT.sub(_element_in_utc, text)
+
+
+def _in_utc(text: bytes) -> bytes:
+    return bytes(_encode_zoned(text)[1:-1])
+
+
+def _element_in_utc(found: re.Match[bytes]) -> bytes:
+    return found[0] if found[0] == b"NULL" else _in_utc(found[0])
 
 
 def with_former_labels(form: Form, column: str, former: Sequence[tuple[str, str]]) -> Form:

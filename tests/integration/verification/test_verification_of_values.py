@@ -63,7 +63,8 @@ select t.*, s.number,
     json_build_object('n', t.name, 'at', t.at) as built, to_jsonb(t.couple) as pair_json,
     row_to_json(s) as whole, t.years * int4range(2, 4) as overlap, lower(t.spans) as since,
     t.feeling::text as feeling_text, coalesce(t.feeling, 'bad') as felt, t.flags | B'00001' as bits,
-    case when t.ok then 1 else 2.5 end as chosen, 'fixed' as fixed, null as nothing, t.id = 1 as one
+    case when t.ok then 1 else 2.5 end as chosen, 'fixed' as fixed, null as nothing,
+    t.id = 1 as one, t.zoned::text as zoned_text, extract(hour from t.zoned) as zoned_hour
 from things t left join seen s using (id)
 where t.name is distinct from 'nobody'
 """

@@ -40,6 +40,7 @@ from jobs.state.mirrors.table_changes import Refill
 from jobs.state.mirrors.types import MirrorTypes
 from jobs.state.server.connection import connect
 from jobs.state.server.migration import migrate
+from verification.values.zoned_times import in_utc
 
 NAME: Final = "shop"
 CONTEXT: Final = SourceContext("1", NAME, "db")
@@ -195,8 +196,9 @@ class MirrorSetting:
         return self.state.execute(query.encode()).fetchall()
 
     def held(self, table: MirrorTable, order: str = "1") -> list[tuple[str | None, ...]]:
-        """The source's rows as text."""
-        names = ", ".join(f"{column.quoted}::text" for column in table.columns)
+        """The source's rows as text, a ``timetz`` in UTC."""
+        zoned = in_utc(table.columns)
+        names = ", ".join(f"({zoned.get(c.name, c.quoted)})::text" for c in table.columns)
         query = f'select {names} from "{table.schema}"."{table.name}" order by {order}'
         return self.source.execute(query.encode()).fetchall()
 

@@ -25,6 +25,7 @@ from jobs.state.batch.key_marker import KeyMarker
 from jobs.state.batch.stream_offsets import begin_batch, end_batch
 from jobs.state.server.connection import connect
 from jobs.state.values.document_sql import DocumentSql
+from jobs.state.values.value_forms import filled_text
 from jobs.state.views.key_watch import key_watch
 from jobs.state.views.known_columns import known_columns
 from jobs.state.views.rows_query import KEY
@@ -124,7 +125,9 @@ class StateEngine:
         shown = ", ".join(f"{table.name}.{column.name}" for column in table.columns)
         rows = self.source.execute(f"{statement} returning {shown}".encode())
         texts = self._texts(rows)
-        types = [encoder(t, m) for t, m in self._fields(rows)]
+        fields = self._fields(rows)
+        types = [encoder(t, m) for t, m in fields]
+        made = [filled_text(t) for t, _ in fields]
         gone = statement.lower().startswith("delete")
         names = [column.name for column in table.columns]
         places = [names.index(name) for name in table.key]
@@ -141,10 +144,9 @@ class StateEngine:
             topic = table_topic(NAME, "public", table.name)
             record = json.dumps(key).encode(), json.dumps(event).encode()
             self.log.records[topic].append(record)
-            ids = tuple(str(row[i]) for i in places)
-            self.changes.append(
-                Change(table.name, ids, None if gone else tuple(row), parse_lsn(lsn))
-            )
+            held = tuple(map(_mirrored, row, made))
+            ids = tuple(str(held[i]) for i in places)
+            self.changes.append(Change(table.name, ids, None if gone else held, parse_lsn(lsn)))
 
     def apply(self) -> None:
         """Apply what is captured, as one batch, and write the rows that it touched."""
@@ -245,6 +247,11 @@ class StateEngine:
         if said.startswith("waiting for"):
             self.apply()
         self.on_step(said)
+
+
+def _mirrored(text: str | None, make: Callable[[bytes], bytes] | None) -> str | None:
+    """As mirrors have it."""
+    return text if text is None or make is None else make(text.encode()).decode()
 
 
 def _event_value(text: str, encode: Callable[[bytes], bytes] | None) -> Any:

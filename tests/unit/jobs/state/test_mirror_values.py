@@ -8,7 +8,7 @@ import pytest
 
 from cdc.events.values.encoder import encoder
 from cdc.protocol.relation import TypeInfo
-from jobs.state.values.value_forms import form, kept_text
+from jobs.state.values.value_forms import filled_text, form, kept_text
 from jobs.state.values.value_texts import parse_image, reader, rewritten
 
 
@@ -168,3 +168,40 @@ def test_which_types_sql_reads(type: TypeInfo, typmod: int, read_as: str, requir
     assert (found.rewrite is not None) == required
     assert "x.c" in found.value("x.c")
     assert "{v}" not in found.value("x.c")
+
+
+ZONED = base("timetz")
+
+
+@pytest.mark.parametrize(
+    ("type", "text", "filled"),
+    [
+        (ZONED, "12:34:56.5+05:30", "07:04:56.5Z"),
+        (ZONED, "24:00:00+00", "24:00:00Z"),
+        (ZONED, "24:00:00-08", "08:00:00Z"),
+        (base("again", kind="domain", base="timetz"), "00:00:00+00:00:01", "23:59:59Z"),
+        (array(ZONED), "{12:34:56+05:30,NULL,01:00:00+00}", "{07:04:56Z,NULL,01:00:00Z}"),
+        (array(ZONED), "{{00:00:00-01},{00:00:00+01}}", "{{01:00:00Z},{23:00:00Z}}"),
+        (array(ZONED), "{}", "{}"),
+        (array(ZONED), "[0:0]={12:00:00+02}", "[0:0]={12:00:00+02}"),
+        (array(base("again", kind="domain", base="timetz")), "{12:00:00+02}", "{10:00:00Z}"),
+    ],
+)
+def test_a_timetz_is_filled_as_events_have_it(type: TypeInfo, text: str, filled: str) -> None:
+    made = filled_text(type)
+    assert made is not None
+    assert made(text.encode()).decode() == filled
+    encode = encoder(type, -1)
+    assert encode is not None
+    event = json.loads(encode(text.encode()))
+    if isinstance(event, str):
+        assert event == filled
+    else:
+        assert reader(type, -1)(event).replace('"', "") == filled
+
+
+def test_all_else_is_filled_as_it_is() -> None:
+    others = [base(name) for name in ("time", "timestamptz", "numeric", "text")]
+    nested = TypeInfo(3, "public", "opening", "composite", "timetz")
+    for type in (*others, *map(array, others), nested, array(nested)):
+        assert filled_text(type) is None

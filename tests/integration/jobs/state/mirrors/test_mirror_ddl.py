@@ -34,6 +34,7 @@ FOLLOWED = {
     "add with a default": ["alter table t add d int default 7", "insert into t values (21)"],
     "add with a text that is quoted": ["alter table t add d text default 'it''s, \"{}\\'"],
     "add with an array": ["alter table t add d int[] default '{1,NULL}'"],
+    "add a time with a zone": ["alter table t add d timetz[] default '{12:00+05:30,NULL}'"],
     "add a default that is dropped": [
         "alter table t add d text default 'x y'",
         "alter table t alter d drop default",

@@ -29,6 +29,25 @@ def test_equal_keys_with_several_texts(setting: MirrorSetting) -> None:
     setting.assert_equal("public.num")
 
 
+def test_a_key_with_a_time_zone_is_in_utc(setting: MirrorSetting) -> None:
+    setting.execute(
+        "create table opening (at timetz primary key, a text)",
+        "insert into opening values ('12:00+05:30', 'a'), ('24:00+00', 'b'), ('01:00-08', 'c')",
+    )
+    setting.stream()
+    setting.fill("public.opening")
+    setting.execute(
+        "update opening set a = 'x' where at = '12:00+05:30'",
+        "delete from opening where at = '01:00-08'",
+    )
+    setting.catch_up()
+    setting.assert_equal("public.opening")
+    setting.execute("insert into opening values ('06:30+00', 'the same key')")
+    with pytest.raises(SourceError, match="same key") as refused:
+        setting.fill("public.opening")
+    assert "a timetz is in UTC" in refused.value.hint
+
+
 def test_a_table_without_a_primary_key(setting: MirrorSetting) -> None:
     setting.execute(
         'create table "full" (a int, b text, c text)',
