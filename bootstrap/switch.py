@@ -25,7 +25,7 @@ from jobs.generations.generation_record import Generation
 from jobs.generations.last_error import forget
 from jobs.generations.live_generation import settle
 from jobs.generations.view_locks import taken_over
-from jobs.generations.view_state import open_state, state_directory
+from jobs.generations.view_state import generation_id, open_state, state_directory
 from jobs.sinks.stores import open_sink
 from jobs.spark.checkpoint import batch_offsets, committed_batch, planned_offsets
 from jobs.without_mirrors.query import ViewQuery
@@ -170,6 +170,8 @@ def _switch(kit: Kit, number: int, follower: Follower | None) -> None:
     if follower is not None and live is not None:
         follower.reach_live()
     at = follower.stop() if follower is not None else _left_at(kit, number)
+    if follower is None and live is not None:
+        _go_back(kit, live, at)  # before readers see less than the group says
     mark = ""
     if live is not None:
         mark = _asked(kit, live, lambda stored: getattr(stored.live(), "mark", ""))
@@ -180,6 +182,20 @@ def _switch(kit: Kit, number: int, follower: Follower | None) -> None:
     if at:
         with suppress(RetryableError):  # whoever applies it commits them first of all
             kit.broker.commit_group(view_group(kit.name), at)
+
+
+def _go_back(kit: Kit, live: Generation, at: Offsets) -> None:
+    """Have the view's group say no more than ``at``. How far it was stays noted, for whoever
+    applies the live generation, which is that still. Raises ``RetryableError``."""
+    group, broker = view_group(kit.name), kit.broker
+    topics = list(kit.topics(live.declared.parsed(kit.name)).values())
+    back = {
+        topic: {n: min(held, at.get(topic, {}).get(n, 0)) for n, held in of_topic.items()}
+        for topic, of_topic in broker.committed(group, topics).items()
+    }
+    if back:
+        note = generation_id(state_directory(kit.directory, live.number)) or ""
+        broker.commit_group(group, back, note, broker.reached(group, topics, note))
 
 
 def _left_at(kit: Kit, number: int) -> Offsets:

@@ -29,6 +29,7 @@ from jobs.run.commands.queue import ENDED
 from jobs.run.engine import Engine
 from jobs.run.process_parts import Parts
 from jobs.run.stream.stream import Stream, StreamBatch
+from jobs.run.views.group_offsets import known_offsets
 from jobs.run.views.views_without_mirrors import DirectViews, is_direct
 from jobs.spark.garbage_collector import collect_rarely
 from jobs.state.batch.stream_offsets import recreated_topics, stream_offsets
@@ -184,7 +185,7 @@ def refuse_other_state(config: Config, server: StateServer, broker: Broker) -> N
     committed: Offsets = {}
     for name in config.views:
         if not is_direct(config, name):
-            for topic, of_topic in _committed(config, broker, name).items():
+            for topic, of_topic in _told(config, broker, name).items():
                 if state and topic not in known_topics:
                     continue  # its mirror is filled anew
                 known = committed.setdefault(topic, {})
@@ -198,11 +199,12 @@ def refuse_other_state(config: Config, server: StateServer, broker: Broker) -> N
     refuse_older_copy(state, committed, earliest)
 
 
-def _committed(config: Config, broker: Broker, name: str) -> Offsets:
-    """What the group of a view was told, of the topics that its SQL reads."""
+def _told(config: Config, broker: Broker, name: str) -> Offsets:
+    """How far the group of a view was told to be, of the topics that its SQL reads; also where a
+    rollback has had it go back since."""
     tables = tables_read(name, config.views[name].sql)
     topics = [config.source.own_topic(one.schema, one.table) for one in tables]
-    return broker.committed(view_group(name), topics)
+    return known_offsets(broker, view_group(name), topics)[0]
 
 
 def _waits(error: HeadwaterError) -> None:

@@ -8,6 +8,7 @@ after that, the next build of the same declaration goes on with it.
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -44,6 +45,8 @@ from jobs.state.views.whole_recomputation import is_always_whole, too_large
 _POLL_S: Final = 0.02
 _AGAIN_S: Final = 1.0
 _WAIT_S: Final = 0.2
+_SWITCH_S: Final = 60.0
+"""Nobody keeps the live generation while the new one comes to where that was left."""
 _PLACES: Final = threading.BoundedSemaphore(4)
 """Of views that are loaded at once: each has sessions with the source and the state database."""
 
@@ -54,15 +57,16 @@ log = structlog.get_logger("apply")
 class ViewBuild:
     """A build, on a thread of its own from ``start`` on.
 
-    ``show`` lets readers see a generation, in place of the one before. ``hold``: it is kept beside
-    the live one until the build is stopped, and not shown.
+    ``show`` lets readers see a generation, in place of the one before; it calls what it is given
+    when that is kept no more. ``hold``: it is kept beside the live one until the build is stopped,
+    and not shown.
     """
 
     parts: Parts
     host: GenerationRegistry
     name: str
     view: View
-    show: Callable[[Connection, Generation], None]
+    show: Callable[[Connection, Generation, Callable[[], None]], None]
     hold: bool = False
     new_history: bool = False
     """Whether a history may begin anew."""
@@ -132,7 +136,7 @@ class ViewBuild:
                 self.host.leave(generation)
                 return
             with closing(self._connect()) as conn:
-                self.show(conn, generation)
+                self.show(conn, generation, partial(self._reach_live, generation))
         except BaseException:
             self.host.leave(generation)
             raise
@@ -230,16 +234,28 @@ class ViewBuild:
         return self.parts.server.connect(autocommit=True)
 
     def _bring_up_to_date(self, generation: Generation) -> None:
-        """Until it has all that is in the mirrors now; without a session: many views may be at
-        it."""
+        """Keep it, until it has all that is in the mirrors now."""
+        self.host.lanes.add(generation, self.view)
+        self._catch_up(generation)
+
+    def _reach_live(self, generation: Generation) -> None:
+        """Until it is where the live one was left, which is at most that."""
+        self.host.lanes.hurry(generation)
+        self._catch_up(generation, _SWITCH_S)
+
+    def _catch_up(self, generation: Generation, at_most_s: float = math.inf) -> None:
+        """Wait for that; without a session: many views may be at it. Raises ``RetryableError``
+        where it takes longer than ``at_most_s``."""
         with closing(self._connect()) as conn:
             target = read_progress(conn).batch
-        self.host.lanes.add(generation, self.view)
+        began = time.monotonic()
         while self.host.reached(generation) < target:
             error = self.host.error(generation)
             self.host.known.refuse_altered(generation)
             if error is not None and not isinstance(error, RetryableError):
                 raise error
+            if time.monotonic() > began + at_most_s:
+                raise error or late(self.name, at_most_s)
             if self._stopping.wait(_POLL_S):
                 raise stopped(self.name)
         self.host.known.refuse_altered(generation)
@@ -256,6 +272,14 @@ def place_to_load(stopping: threading.Event, view: str) -> Iterator[None]:
         yield
     finally:
         _PLACES.release()
+
+
+def late(view: str, waited_s: float) -> RetryableError:
+    """Of a build that did not catch up while nobody kept the live generation."""
+    return RetryableError(
+        f"view {view}: the new generation lacked changes of the live one for {waited_s:.0f} s",
+        "wait: the build tries again",
+    )
 
 
 def stopped(view: str) -> RetryableError:

@@ -77,7 +77,8 @@ def roll_back(work: Work) -> dict[str, Any]:
     generations = work.views.generations
     generation = generations.reopened(work.conn, record, work.entry.declared)
     try:
-        work.views.show(work.conn, work.entry, generation, missed=True)
+        go_back = partial(generations.reach.go_back, record.id, record.name)
+        work.views.show(work.conn, work.entry, generation, go_back, missed=True)
     except BaseException:
         generations.leave(generation)
         raise

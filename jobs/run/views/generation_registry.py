@@ -58,7 +58,7 @@ class GenerationRegistry:
         changing: Callable[[], AbstractContextManager[Connection]],
         joined: Callable[[], None],
     ) -> None:
-        self._parts, self._tables, self._reach = parts, tables, reach
+        self._parts, self._tables, self.reach = parts, tables, reach
         self.as_they_are = AsTheyAre(tables)
         self.changing, self._joined = changing, joined
         self.known = KnownGenerations()
@@ -83,7 +83,7 @@ class GenerationRegistry:
         self.lanes.wake(applied.views)
         for one in self.known:
             if one.record.id not in applied.views and self.lanes.is_idle(one):
-                self._reach.reached(one.record.id, applied.progress.batch)
+                self.reach.reached(one.record.id, applied.progress.batch)
 
     def wake(self) -> None:
         """The state database was changed otherwise than by the stream: each one looks."""
@@ -94,11 +94,11 @@ class GenerationRegistry:
         self._turns.tell()
         for one in self.known:
             if self.lanes.is_idle(one):
-                self._reach.reached(one.record.id, batch)
+                self.reach.reached(one.record.id, batch)
 
     def reached(self, generation: Generation) -> int:
         """The last batch that its store holds whole, -1 where that is not known yet."""
-        return self._reach.of(generation.record.id)
+        return self.reach.of(generation.record.id)
 
     def error(self, generation: Generation) -> HeadwaterError | None:
         """Why it cannot be written now."""
@@ -179,7 +179,7 @@ class GenerationRegistry:
         """Its dirty keys are collected from now on; within ``changing``."""
         self.known.know(generation)
         topics = [self._tables.topic(label) for label in generation.kept.plan.reads]
-        self._reach.add(generation.record.id, topics)
+        self.reach.add(generation.record.id, topics)
 
     def reopened(self, conn: Connection, record: ViewRecord, declared: View) -> Generation:
         """A generation whose store holds what it was filled with, as it was built; its dirty keys
@@ -217,13 +217,13 @@ class GenerationRegistry:
 
     def shown(self, generation: Generation) -> None:
         """Readers see it from now on: it tells how far its view is."""
-        self._reach.show(generation.record.id, generation.record.name)
+        self.reach.show(generation.record.id, generation.record.name)
 
     def leave(self, generation: Generation) -> None:
         """Keep it no more, when a turn under way is over. Its tables stay."""
         self.lanes.remove(generation)
         self.known.forget(generation)
-        self._reach.remove(generation.record.id)
+        self.reach.remove(generation.record.id)
         self._turns.forget(generation.record.id)
         with self.changing():
             pass

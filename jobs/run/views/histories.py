@@ -44,6 +44,7 @@ from jobs.state.histories.queue import (
     note_added,
     note_adding,
     note_columns,
+    reached,
     settle,
     take,
 )
@@ -133,9 +134,8 @@ class HistoryKeeper:
             settle(conn, id_, last)
             if untold:
                 note_added(conn, id_, taken.changes[0].batch, count)
-        more = taken.next_batch is not None
-        reached = taken.batch if taken.next_batch is None else taken.next_batch - 1
-        return Turn(reached, len(taken.changes), len(changes), 0, more, self.clock() - began)
+            at, more = reached(conn, id_, taken), taken.next_batch is not None
+        return Turn(at, len(taken.changes), len(changes), 0, more, self.clock() - began)
 
     def _table(self, conn: Connection, changes: Sequence[Queued]) -> pa.Table:
         if changes[0].op == UNTOLD:

@@ -37,6 +37,11 @@ class Lanes:
         """Keep it no more, when a turn under way is over; its keeper, None if it was not kept."""
         return self._lane(generation.record.store).detach(generation.record.id)
 
+    def hurry(self, generation: Generation) -> None:
+        """Its next turn is at once, whatever the cadence of its store."""
+        if (keeper := self.detach(generation)) is not None:
+            self.attach(generation, keeper)
+
     def remove(self, generation: Generation) -> None:
         """Keep it no more, when a turn under way is over; its store is released."""
         if (keeper := self.detach(generation)) is not None:

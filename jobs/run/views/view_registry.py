@@ -22,6 +22,7 @@ from jobs.run.process_parts import Parts
 from jobs.run.removal import drop_expired
 from jobs.run.views.generation_registry import GenerationRegistry
 from jobs.run.views.history_recovery import OtherHistories, live_record
+from jobs.run.views.switch import switched
 from jobs.run.views.view_clock import ViewClock
 from jobs.run.views.view_entry import ViewEntry
 from jobs.run.views.view_errors import note_errors, of_builds
@@ -143,20 +144,18 @@ class ViewRegistry:
         one.build.start()
         return one.build
 
-    def show(self, conn: Connection, one: ViewEntry, generation: Generation, missed: bool) -> None:
+    def show(
+        self,
+        conn: Connection,
+        one: ViewEntry,
+        generation: Generation,
+        ready: Callable[[], None],
+        missed: bool,
+    ) -> None:
         """Let readers see a generation, and keep it in place of the one before. What cannot be
-        shown leaves all as it was."""
-        before, lanes = one.live, self.generations.lanes
-        left = lanes.detach(before) if before is not None else None
-        lanes.remove(generation)
-        try:
-            self._switch(one, generation.record.generation)
-        except BaseException:
-            if before is not None and left is not None:
-                lanes.attach(before, left)
-            raise
-        if left is not None:
-            left.close()
+        shown leaves all as it was. ``ready`` as of ``switched``."""
+        before, number = one.live, generation.record.generation
+        switched(self.generations, one, generation, ready, lambda: self._switch(one, number))
         one.live, one.missed, one.kept, one.error = generation, missed, False, None
         one.seen, one.told = generation.record.id, None
         self.generations.shown(generation)
@@ -183,6 +182,7 @@ class ViewRegistry:
             one.build.join()
         if one.live is not None:
             self.generations.leave(one.live)
+        self.generations.reach.settle()  # else its group could come back behind who removes it
         one.live, one.seen, one.build, one.kept, one.waits = None, None, None, False, True
         one.error = one.refused = None
 
@@ -255,9 +255,9 @@ class ViewRegistry:
         self.generations.lanes.add(one.live, one.declared, sure_from)
         one.kept = True
 
-    def _show(self, conn: Connection, generation: Generation) -> None:
+    def _show(self, conn: Connection, generation: Generation, ready: Callable[[], None]) -> None:
         """For builds."""
-        self.show(conn, self._views[generation.record.name], generation, missed=False)
+        self.show(conn, self._views[generation.record.name], generation, ready, missed=False)
 
     def _switch(self, one: ViewEntry, number: int) -> None:
         files = GenerationFiles(self._parts, one.name, one.declared)

@@ -145,6 +145,17 @@ def settle(conn: Connection, view_id: int, seq: int) -> None:
     conn.execute(query.encode(), (seq,), prepare=True)
 
 
+def reached(conn: Connection, view_id: int, taken: Taken) -> int:
+    """The last batch that the store holds whole, which has what was taken and is settled. -1 while
+    it lacks changes of before that nobody knows: where they are queued says nothing of when they
+    were."""
+    if taken.next_batch is None:
+        return taken.batch
+    query = f"select exists (select from {queue_table(view_id)} where op = '{UNTOLD}')"
+    (lacks,) = conn.execute(query.encode()).fetchone() or (False,)
+    return -1 if lacks else taken.next_batch - 1
+
+
 def waiting(conn: Connection, view_id: int) -> int:
     """How many changes the store does not hold yet."""
     query = f"select count(*) from {queue_table(view_id)}"

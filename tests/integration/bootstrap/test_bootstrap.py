@@ -27,6 +27,7 @@ from jobs.without_mirrors.views import apply_views
 from tests.support.events.written_topics import row
 from tests.support.views.bootstraps import ALL, Setting
 from tests.support.waiting import wait_until
+from verification.view_positions import unapplied
 from views.parse.definition import parse_view
 from views.spark.resolution import resolve
 
@@ -87,10 +88,22 @@ def test_a_rebuilt_view_is_another_and_the_old_one_can_come_back(cached: Setting
     table.write(row(3, "on"))
     cached.apply_now()
     assert cached.shown()[3] == "ON"
+    group, topics = view_group(cached.view), [table.log.topic]
+    newest = cached.broker.committed(group, topics)
+    killed = cached.kit(KillingKit, left=[1])
+    with turn(killed.directory, "build", 30), pytest.raises(KilledError):
+        switch(killed, 1)
+    assert cached.shown()[3] == "ON"
+    went_back = cached.broker.committed(group, topics)
+    assert unapplied(newest, went_back), "readers may see the old rows from here on"
+    cached.apply_now()
+    assert cached.broker.committed(group, topics) == newest
     switch_back(cached, 1)
     assert cached.shown() == before
+    assert cached.broker.committed(group, topics) == went_back
     cached.declare(ALL)
     cached.apply_now()
+    assert cached.broker.committed(group, topics) == newest
     assert cached.shown() == cached.expected()
     found = cached.kit().read()
     assert [one.number for one in found.retired] == [2]

@@ -95,7 +95,8 @@ def test_a_rebuild_is_switched_at_one_moment_and_can_be_gone_back_from(
     assert said.returncode == 0, said.stderr
     assert f"is live again, instead of {built['generation']}" in said.stdout
     assert "is not what is declared" in said.stderr
-    shop.equal("items", ITEMS)
+    shop.done("wait", name)
+    assert shop.shown("items") == shop.expected(ITEMS), "readers lack what `wait` says is there"
     assert "has no generation 77" in shop.refused("view", "rollback", name, "--to", "77", code=2)
     shop.declare("items", ITEMS)
     shop.deployment.execute("update kind set name = 'kind ' || id")

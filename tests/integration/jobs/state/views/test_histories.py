@@ -166,11 +166,15 @@ def test_what_was_passed_over_is_made_up_for(setting: HistorySetting) -> None:
     setting.apply(setting.engine.mirrors.changes())  # nobody collects them
     setting.tables = tables
     setting.know()
+    setting.do("update orders set total = 8 where id = 1")
+    setting.apply(setting.engine.mirrors.changes())
     for one in tables:
         make_up_for_history(setting.engine.conn, one.history)
     setting.do("update orders set total = 9 where id = 1")
     setting.apply(setting.engine.mirrors.changes())
     for one in tables:
+        turn = one.keeper.turn(setting.engine.conn)
+        assert (turn.more, turn.reached) == (True, -1), "it lacks what was passed over"
         one.drain()
     setting.moments = [*setting.moments[:3], *setting.moments[-1:]]
     setting.check()

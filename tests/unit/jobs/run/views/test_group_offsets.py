@@ -2,30 +2,53 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import threading
+from collections.abc import Collection, Sequence
 from typing import Any, cast
 
 import pytest
 from structlog.testing import capture_logs
 
-from cdc.errors import RetryableError
+from cdc.errors import RetryableError, StateError
 from cdc.kafka.broker import Offsets
-from jobs.run.views.group_offsets import GroupOffsets
+from jobs.run.views.group_offsets import WENT_BACK, GroupOffsets, known_offsets
+from jobs.state.server.identity import refuse_older_copy
 from jobs.without_mirrors.group_offsets import AGAIN_S
+from verification.view_positions import unapplied
 
 
 class Groups:
-    """What was committed, by group; one call fails if it is to."""
+    """What was committed, by group, and how far each was that went back; one call fails if it is
+    to. Topics begin and end somewhere."""
 
     def __init__(self) -> None:
         self.held: dict[str, Offsets] = {}
+        self.were: dict[str, Offsets] = {}
         self.away = False
         self.has_members = ""
+        self.begins: Offsets = {}
+        self.ends: Offsets = {}
 
-    def commit_group(self, group: str, offsets: Offsets) -> None:
+    def commit_group(
+        self, group: str, offsets: Offsets, note: str = "", reached: Offsets | None = None
+    ) -> None:
         if self.away or group == self.has_members:
             raise RetryableError("away")
         self.held[group] = offsets
+        self.were[group] = (reached or {}) if note == WENT_BACK else {}
+
+    def committed(self, group: str, topics: Collection[str]) -> Offsets:
+        return {topic: of for topic, of in self.held.get(group, {}).items() if topic in topics}
+
+    def reached(self, group: str, topics: Collection[str], note: str) -> Offsets:
+        assert note == WENT_BACK
+        return {topic: of for topic, of in self.were.get(group, {}).items() if topic in topics}
+
+    def beginning_offsets(self, topics: Collection[str]) -> Offsets:
+        return {topic: self.begins[topic] for topic in topics}
+
+    def end_offsets(self, topics: Collection[str]) -> Offsets:
+        return {topic: self.ends[topic] for topic in topics}
 
 
 class Now:
@@ -161,7 +184,7 @@ def test_a_group_whose_coordinator_is_away_keeps_no_other_from_its_commits() -> 
             raise RetryableError("no coordinator answers")
         groups.held[group] = offsets
 
-    groups.commit_group = slow  # type: ignore[method-assign]
+    groups.commit_group = slow  # type: ignore[assignment,method-assign]
     for id_, view in enumerate("vwx"):
         reach.add(id_, ["s.public.a"])
         reach.show(id_, view)
@@ -175,3 +198,78 @@ def test_a_group_whose_coordinator_is_away_keeps_no_other_from_its_commits() -> 
         "headwater.w": {"s.public.a": {0: 3}},
         "headwater.x": {"s.public.a": {0: 3}},
     }
+
+
+def test_a_group_that_went_back_waits_in_each_partition_and_tells_of_an_older_copy() -> None:
+    reach, groups = opened()
+    topic, group = "s.public.a", "headwater.v"
+    groups.begins = {topic: {0: 3, 1: 7, 2: 0}}
+    groups.ends = {topic: {0: 12, 1: 7, 2: 0}}
+    held = {topic: {0: 10, 1: 7, 2: 0}}
+    reach.batch(8, held)
+    reach.reached(1, 8)
+    reach.commit()
+    reach.hide(1)
+    for _ in range(2):  # also where it went back already
+        reach.go_back(1, "v")
+        # Of the second one all records have expired, the third never had one.
+        assert groups.held[group] == {topic: {0: 3, 1: 6, 2: 0}}
+        assert [one.partition for one in unapplied(held, groups.held[group])] == [0, 1]
+        furthest, _ = known_offsets(cast(Any, groups), group, [topic])
+        assert furthest == held
+    with pytest.raises(StateError, match="an older copy: it lacks 2 records"):
+        refuse_older_copy({topic: {0: 8, 1: 7, 2: 0}}, furthest, {})
+    reach.show(1, "v")
+    reach.commit()
+    assert known_offsets(cast(Any, groups), group, [topic]) == (held, held)
+
+
+def test_offsets_of_a_topic_that_was_made_anew_are_not_noted() -> None:
+    reach, groups = opened()
+    topic, group = "s.public.a", "headwater.v"
+    groups.begins, groups.ends = {topic: {0: 0}}, {topic: {0: 5}}
+    groups.held[group] = {topic: {0: 10, 1: 4}}
+    reach.go_back(1, "v")
+    assert groups.held[group] == {topic: {0: 0}}
+    assert groups.were[group][topic].get(0) is None
+
+
+def test_a_group_whose_view_goes_while_another_is_committed_is_left_alone() -> None:
+    reach, groups = opened()
+    reach.batch(8, {"s.public.a": {0: 10}})
+    for id_, view in ((2, "dropped"), (3, "hidden"), (4, "kept")):
+        reach.add(id_, ["s.public.a"])
+        reach.show(id_, view)
+    for id_ in (1, 2, 3, 4):
+        reach.reached(id_, 8)
+    began, goes_on, commit = threading.Event(), threading.Event(), groups.commit_group
+
+    def slow(group: str, offsets: Offsets) -> None:
+        if group == "headwater.v":
+            began.set()
+            assert goes_on.wait(60)
+        commit(group, offsets)
+
+    groups.commit_group = slow  # type: ignore[assignment,method-assign]
+    committing = threading.Thread(target=reach.commit)
+    committing.start()
+    assert began.wait(60)
+    for id_ in (1, 2):
+        reach.remove(id_)
+
+    def settle() -> None:
+        reach.hide(3)
+        reach.settle()
+
+    settled = threading.Thread(target=settle)
+    settled.start()
+    settled.join(0.05)
+    assert settled.is_alive(), "the commit that is under way is waited for"
+    goes_on.set()
+    settled.join(60)
+    committing.join(60)
+    groups.held.pop("headwater.v")
+    groups.held.pop("headwater.hidden", None)  # it may have been quicker
+    assert groups.held == {"headwater.kept": {"s.public.a": {0: 10}}}
+    reach.commit()
+    assert groups.held == {"headwater.kept": {"s.public.a": {0: 10}}}
