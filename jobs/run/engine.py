@@ -37,6 +37,7 @@ from jobs.run.tables.altered_tables import AlteredTables
 from jobs.run.tables.mirrored_tables import MirroredTables
 from jobs.run.tables.source_settings import SourceSettings
 from jobs.run.views.generation_registry import GenerationRegistry
+from jobs.run.views.group_commits import GroupCommits
 from jobs.run.views.group_offsets import GroupOffsets
 from jobs.run.views.view_registry import ViewRegistry
 from jobs.state.batch.staging import RecordsNeededError
@@ -47,8 +48,6 @@ from jobs.state.views.missed_changes import leave_all_but
 
 _POLL_S: Final = 0.05
 _ORDERS_S: Final = 0.5
-_COMMITS_PER_S: Final = 20.0
-"""Of groups. Whoever waits for a view learns from its group; each commit takes 2 ms of a core."""
 _LOOK_S: Final = 1.0
 _VERSIONS_S, _TABLES_S, _TRIM_S = 5.0, 5.0, 5.0
 _SOURCE_AWAY_S: Final = 60.0
@@ -74,6 +73,7 @@ class Engine:
         self._lock = threading.RLock()
         self._batches = Batches(self._connect, parts.config.apply.dlq_limit)
         self._reach = GroupOffsets(parts.broker, self._older)
+        self._commits = GroupCommits(self._reach)
         settings = SourceSettings(parts.config, parts.reload)
         self._tables = MirroredTables(parts.config, parts.broker, settings, WorkerStart(parts).told)
         self._joined = threading.Event()
@@ -112,6 +112,7 @@ class Engine:
         probes.ready_unless(lambda: [] if self._streams else ["the stream does not run"])
         probes.ready_unless(self._generations.interrupted)
         try:
+            self._commits.start()
             while not (self._at_end or self._stopping.wait(_POLL_S)):
                 probes.moved()
                 self._conduct()
@@ -265,7 +266,7 @@ class Engine:
 
     def _commit(self) -> None:
         self._generations.caught_up(self._last)
-        self._reach.commit(_COMMITS_PER_S)
+        self._commits.raise_fault()
 
     def _ends(self) -> Offsets:
         """Where the topics of the stream end now."""
@@ -286,8 +287,7 @@ class Engine:
         self._stream.close()
         self._views.close()
         self._altered.close()
-        with faults_logged(log, LogEvent.OFFSETS_NOT_COMMITTED):
-            self._reach.commit()
+        self._commits.end()
         self._batches.close()
         self._conn.close()
 
