@@ -10,7 +10,7 @@ import json
 from base64 import b64decode, b64encode, urlsafe_b64decode
 from binascii import unhexlify
 from collections.abc import Callable
-from decimal import Decimal
+from decimal import Context, Decimal
 from typing import Any, Final, NamedTuple
 
 from cdc.events.form import Decimals, Form, Times
@@ -21,6 +21,7 @@ from cdc.events.readers.times import (
     time_text,
     timestamp_text,
 )
+from cdc.events.values.decimals import LONGEST
 
 Reader = Callable[[Any], Any]
 """From a JSON value that is not null to the value of the default form. Raises ``ValueError``,
@@ -32,6 +33,7 @@ _US_DIGITS: Final = 6
 EXACT_DIGITS: Final = 15
 """Of decimal digits a double keeps so many, whichever they are."""
 _COMMON_DIGITS: Final = 2
+_WIDE: Final = Context(prec=2 * LONGEST)
 _INT32, _INT64 = (1 << 31) - 1, (1 << 63) - 1
 _FLOAT_WORDS: Final = {
     "NaN": "NAN",
@@ -97,6 +99,8 @@ def loss(form: Form, column: ColumnKind) -> str:
     typmod = column.item_typmod if column.element else column.typmod
     if form.is_binary and form.decimals == "double" and exceeds_double(base, typmod):
         return f"decimal.handling.mode = double keeps {EXACT_DIGITS} digits in {form.format}"
+    if form.decimals == "double" and not form.is_binary and _exceeds_json(base, typmod):
+        return f"decimal.handling.mode = double rounds numbers of more than {LONGEST} characters"
     if base == "interval" and form.intervals == "numeric":
         return "interval.handling.mode = numeric makes months and days microseconds"
     if base == "numeric" and form.decimals == "precise" and typmod < 0:
@@ -176,7 +180,9 @@ def _decimal(mode: Decimals, base: str, typmod: int) -> Reader | None:
     if mode == "string":
         return None
     if mode == "double":
-        return _number if base == "money" or typmod < 0 else _of_scale(scale_of(base, typmod))
+        if base == "numeric" and typmod < 0:
+            return _of_any_length
+        return _number if base == "money" else _of_scale(scale_of(base, typmod))
     if base == "numeric" and typmod < 0:
         return lambda value: _unscaled(value["value"], value["scale"])
     scale = scale_of(base, typmod)
@@ -193,6 +199,16 @@ def exceeds_double(base: str, typmod: int) -> bool:
     if base == "numeric":
         return typmod < 0 or precision_of(typmod) > EXACT_DIGITS
     return base == "money"
+
+
+def _exceeds_json(base: str, typmod: int) -> bool:
+    """Whether a decimal may be longer than a number of JSON is written with all of its digits. One
+    without a precision may, too: of that each value says whether it is (``_of_any_length``)."""
+    if base != "numeric" or typmod < 0:
+        return False
+    scale = scale_of(base, typmod)
+    fraction = len(".") + scale if scale > 0 else 0
+    return len("-") + max(precision_of(typmod) - scale, 1) + fraction > LONGEST
 
 
 def scale_of(base: str, typmod: int) -> int:
@@ -216,6 +232,14 @@ def _number(value: Any) -> str:
     return value.text if isinstance(value, Digits) else str(value)
 
 
+def _of_any_length(value: Any) -> str:
+    """PostgreSQL writes no exponent: what has one is rounded (``double_encoder``)."""
+    text = _number(value)
+    if "e" in text:
+        raise ValueError("a number of more digits than the form has")
+    return text
+
+
 def _of_scale(scale: int) -> Reader:
     """A double that was no text has digits of its own: as many as the column has are exact."""
     unit = Decimal((0, (1,), -scale))
@@ -223,7 +247,7 @@ def _of_scale(scale: int) -> Reader:
     def read(value: Any) -> str:
         if isinstance(value, (str, Digits)):
             return _number(value)
-        return f"{Decimal(repr(value)).quantize(unit):f}"
+        return f"{Decimal(repr(value)).quantize(unit, context=_WIDE):f}"
 
     return read
 

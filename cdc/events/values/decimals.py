@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from binascii import b2a_base64
+from decimal import Decimal
 from math import isinf
 from typing import Final
 
@@ -18,8 +19,10 @@ from cdc.events.values.text import Encoder, malformed
 
 NOT_FINITE: Final = (b"NaN", b"Infinity", b"-Infinity")
 _match_number = re.compile(rb"(-?[0-9]+)(?:\.([0-9]+))?").fullmatch
-_LONGEST: Final = 500
+LONGEST: Final = 500
 """Characters of a number: common parsers refuse one of more than a thousand."""
+_FRACTION: Final = 16
+"""Digits behind the point of a number that has one before it, and as many as a double."""
 _HEADER: Final = 4
 _SCALE_BITS: Final = 11
 _COMMON_DIGITS: Final = 2
@@ -40,11 +43,12 @@ def money_digits(digits: int) -> int:
 
 def double_encoder(type_name: str) -> Encoder:
     """A JSON number with every digit that the server sent, but of one with more digits than parsers
-    of JSON take only those that a double has; not finite: JSON strings."""
+    of JSON take only those that a double has, with an exponent, by which it is told from all
+    others; not finite: JSON strings."""
 
     def encode(text: bytes) -> bytes:
         if _match_number(text):
-            return text if len(text) <= _LONGEST else _rounded(text)
+            return text if len(text) <= LONGEST else _rounded(text)
         if text in NOT_FINITE:
             return b'"%b"' % text
         raise malformed(type_name)
@@ -54,9 +58,10 @@ def double_encoder(type_name: str) -> Encoder:
 
 def _rounded(text: bytes) -> bytes:
     number = float(text)
-    if isinf(number):
-        return b'"Infinity"' if number > 0 else b'"-Infinity"'
-    return repr(number).encode()
+    if isinf(number):  # its nearest double would be, the number is not
+        return f"{Decimal(text.decode()):.{_FRACTION}e}".encode()
+    digits = repr(number)
+    return (digits if "e" in digits else f"{digits}e0").encode()
 
 
 def decimal_encoder(type_name: str, scale: int) -> Encoder:

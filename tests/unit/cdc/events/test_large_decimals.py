@@ -16,7 +16,7 @@ from tests.support.events.random_frames import base
 from tests.unit.cdc.columnar.test_formats import Registry
 from tests.unit.cdc.events.keys.test_exact_keys import NOW_US, cell, fed
 
-LARGE = b"1" + b"0" * 309
+LARGE = [b"1" + b"0" * 309, b"2" + b"0" * 600]
 TABLE = Relation(
     1,
     "public",
@@ -44,16 +44,18 @@ def stream(*values: bytes) -> list[bytes]:
 
 @pytest.mark.parametrize("least", [1, 10**6], ids=["by column", "row by row"])
 @pytest.mark.parametrize("name", ["avro", "protobuf"])
-def test_the_stream_goes_on(name: Format, least: int) -> None:
+@pytest.mark.parametrize("large", LARGE, ids=len)
+def test_the_stream_goes_on(name: Format, least: int, large: bytes) -> None:
     form = replace(OURS, decimals="double", schemas=True, format=name)
-    assert fed(TABLE, form, stream(LARGE, b"-" + LARGE, b"1.5"), least).take().count
+    assert fed(TABLE, form, stream(large, b"-" + large, b"1.5"), least).take().count
 
 
 @pytest.mark.parametrize("name", ["avro", "protobuf"])
-def test_a_snapshot_has_it_as_infinite(name: Format) -> None:
+@pytest.mark.parametrize("large", LARGE, ids=len)
+def test_a_snapshot_has_it_as_infinite(name: Format, large: bytes) -> None:
     form, registry = replace(OURS, decimals="double", schemas=True, format=name), Registry()
     encoder = snapshot_encoder(TABLE, SourceContext("1", "s", "db", form, registry), 64, NOW_US)
-    rows = b"1\t%b\n2\t-%b\n3\t1.5\n" % (LARGE, LARGE)
+    rows = b"1\t%b\n2\t-%b\n3\t1.5\n" % (large, large)
     _, values = encoder.encode(rows, 3)
     found = [registry.read(value)["after"]["v"] for value in values]
     assert found == ["Infinity", "-Infinity", 1.5]

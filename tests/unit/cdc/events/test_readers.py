@@ -120,11 +120,26 @@ def is_nested(value: Recorded) -> bool:
     return value.type.element is not None and (value.text[:2] == "{{" or value.text[:1] == "[")
 
 
+def numeric(precision: int, scale: int) -> int:
+    """The typmod."""
+    return (precision << 16 | scale) + 4
+
+
 LOSSES = [
     (replace(OURS, intervals="numeric"), ColumnKind("interval"), "months"),
     (replace(OURS, decimals="precise"), ColumnKind("numeric"), "closing zeros"),
     (replace(OURS, decimals="precise"), ColumnKind("numeric", typmod=NUMERIC_10_2), ""),
     (replace(OURS, decimals="double"), ColumnKind("numeric"), ""),
+    (replace(OURS, decimals="double"), ColumnKind("numeric", typmod=numeric(499, 0)), ""),
+    (replace(OURS, decimals="double"), ColumnKind("numeric", typmod=numeric(500, 0)), "rounds"),
+    (replace(OURS, decimals="double"), ColumnKind("numeric", typmod=numeric(498, 9)), ""),
+    (replace(OURS, decimals="double"), ColumnKind("numeric", typmod=numeric(499, 9)), "rounds"),
+    (replace(OURS, decimals="double"), ColumnKind("numeric", typmod=numeric(5, 498)), "rounds"),
+    (
+        replace(OURS, decimals="double"),
+        ColumnKind("array", "array", element="numeric", element_typmod=numeric(999, 0)),
+        "rounds",
+    ),
     (replace(OURS, times="connect"), ColumnKind("timestamp"), "milliseconds"),
     (replace(OURS, times="connect"), ColumnKind("timestamp", typmod=3), ""),
     (replace(OURS, times="connect"), ColumnKind("time", typmod=4), "milliseconds"),
@@ -249,3 +264,29 @@ def test_numbers_keep_their_digits() -> None:
     _, found = RecordReader(form, {"v": columns}.get).record(None, record(form, after))
     wanted = b'"after":{"f":-0.0,"n":"123456789012345678901234567890.10","i":9223372036854775807}'
     assert wanted in (found or b"")
+
+
+def read_numeric(text: str, typmod: int = -1) -> bytes:
+    """A number, written and read in mode ``double``."""
+    form = replace(OURS, decimals="double")
+    kind = TypeInfo(1700, "pg_catalog", "numeric", "base", "numeric")
+    encode = encoder(kind, typmod, form)
+    assert encode is not None
+    columns = {"n": ColumnKind("numeric", typmod=typmod)}
+    written = record(form, f'{{"n":{encode(text.encode()).decode()}}}')
+    return RecordReader(form, {"v": columns}.get).record(None, written)[1] or b""
+
+
+@pytest.mark.parametrize("digits", [29, 309, 499])
+def test_an_integer_of_many_digits_is_read(digits: int) -> None:
+    text = "-" + "7" * digits
+    for typmod in (-1, numeric(499, 0)):
+        assert b'"after":{"n":"%b"}' % text.encode() in read_numeric(text, typmod)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["7" * 501, "-1" + "0" * 600, "0." + "3" * 600, "123." + "4" * 600, "-0." + "0" * 600 + "1"],
+)
+def test_a_number_that_is_rounded_is_refused(text: str) -> None:
+    assert read_numeric(text).startswith(UNREADABLE)
