@@ -37,7 +37,8 @@ with recursive needed (oid) as (
 {_TYPES}
 where t.oid in (select oid from needed)
 """
-_COMMON_DIGITS: Final = 2
+COMMON_DIGITS: Final = 2
+"""Behind the point of most currencies."""
 
 
 def load_types(conn: Connection, oids: Collection[int] | None = None) -> dict[int, TypeInfo]:
@@ -46,7 +47,7 @@ def load_types(conn: Connection, oids: Collection[int] | None = None) -> dict[in
     with translated("reading the types of the database"):
         found = conn.execute(_TYPES) if oids is None else conn.execute(_SOME, (list(oids),))
         rows = {row[0]: row[1:] for row in found}
-    digits = _money_digits(conn)
+    digits = money_digits(conn)
     types: dict[int, TypeInfo] = {}
 
     def resolve(oid: int) -> TypeInfo:
@@ -56,7 +57,7 @@ def load_types(conn: Connection, oids: Collection[int] | None = None) -> dict[in
         # A user's own type that is named like a built-in one has not its values.
         base = f"{schema}.{name}" if schema != "pg_catalog" and is_built_in else name
         info = TypeInfo(oid, schema, name, _KINDS.get(kind, "base"), base)
-        if base == "money" and digits != _COMMON_DIGITS:
+        if base == "money" and digits != COMMON_DIGITS:
             info = info._replace(typmod=digits)
         if kind == "d":
             base_type = resolve(below)
@@ -79,7 +80,7 @@ def load_types(conn: Connection, oids: Collection[int] | None = None) -> dict[in
     return types
 
 
-def _money_digits(conn: Connection) -> int:
+def money_digits(conn: Connection) -> int:
     """Digits behind the point of the database's currency, in whose smallest unit money is kept.
 
     Values are read with lc_monetary C, which shows hundredths: right for most, but a yen has no
@@ -90,7 +91,7 @@ def _money_digits(conn: Connection) -> int:
             "select reset_val from pg_catalog.pg_settings where name = 'lc_monetary'"
         ).fetchone()
         if row is None or row[0] in ("C", "POSIX"):
-            return _COMMON_DIGITS
+            return COMMON_DIGITS
         conn.execute("select pg_catalog.set_config('lc_monetary', %s, false)", (row[0],))
         digits = conn.execute("select pg_catalog.scale('1'::money::numeric)").fetchone()
         conn.execute("select pg_catalog.set_config('lc_monetary', 'C', false)")

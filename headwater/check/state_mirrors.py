@@ -15,6 +15,7 @@ from cdc.config import Config
 from cdc.errors import RetryableError, StateError
 from cdc.source import errors as source_errors
 from cdc.source.postgres import Connection
+from cdc.source.types import COMMON_DIGITS, money_digits
 
 if TYPE_CHECKING:
     from views.maintain import MirrorTable
@@ -42,15 +43,16 @@ class StateMirrors:
     @cached_property
     def lacking(self) -> frozenset[str]:
         """Types of the source, by their names, that it cannot have: they are the source's own, or
-        of an extension that is not there."""
+        of an extension that is not there, or money of a currency without hundredths."""
         available = _extensions(self._whole)
         with source_errors.translated("reading the base types of the database"):
             rows = self._source.execute(_BASE_TYPES).fetchall()
-        return frozenset(
+        lacking = frozenset(
             type_
             for type_, extension in rows
             if extension is None or (available is not None and extension not in available)
         )
+        return lacking if money_digits(self._source) == COMMON_DIGITS else lacking | {"money"}
 
     def table(self, oid: int) -> MirrorTable | None:
         """A table by its OID. Raises ``StateError`` and ``SourceError`` for what cannot be

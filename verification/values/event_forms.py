@@ -36,7 +36,8 @@ def source_form(
     ``described``: the view knows of the column what PostgreSQL says, and no typmod beyond that.
     """
     if not is_nested(kind):
-        encode = encoder(of_type, typmod) if described else _encoder(of_type, typmod)
+        told = of_type.typmod if of_type.base == "money" else typmod  # its currency's digits
+        encode = encoder(of_type, told) if described else _encoder(of_type, typmod)
         return _event_form(kind, encode)
     type_of = built_in(types)
 

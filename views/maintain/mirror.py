@@ -18,6 +18,10 @@ _ONE_TEXT: Final = frozenset(
 LACKS: Final = "the state database does not have"
 """How the fault of a column begins that another state database would not have."""
 LACKS_TYPE: Final = f"{LACKS} its type"
+OTHER_CURRENCY: Final = (
+    "the state database computes with hundredths, which the currency of the source (lc_monetary) "
+    "does not have"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +88,7 @@ def mirror_of(
         one_text = has_one_text(kind) and not collation
         fault = f"{LACKS} the collation {collation}" if collation and embedded else ""
         if (kind.element or kind.name) in lacking:
-            one_text, fault = False, LACKS_TYPE
+            one_text, fault = False, text_fault(kind.element or kind.name)
             kind = array_of(TEXT) if kind.element else TEXT
         if one.treatment:
             one_text, fault = False, treatment_fault(one.treatment)
@@ -92,6 +96,12 @@ def mirror_of(
 
     columns = tuple(column(one) for one in version.columns)
     return MirrorTable(version.schema, version.table, columns, version.key)
+
+
+def text_fault(base: str) -> str:
+    """Why the state database keeps values of a type as text; ``base`` is the element's of an
+    array."""
+    return OTHER_CURRENCY if base == "money" else LACKS_TYPE
 
 
 def has_one_text(kind: PgType) -> bool:

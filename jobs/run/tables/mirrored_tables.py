@@ -52,7 +52,7 @@ from jobs.state.mirrors.type_changes import RefreshedTypes, refresh_types
 from jobs.state.mirrors.types import MirrorTypes
 from jobs.state.server.connection import Connection
 from jobs.state.views.missed_changes import leave_readers
-from views.maintain.mirror import LACKS_TYPE, MirrorColumn, MirrorTable
+from views.maintain.mirror import MirrorColumn, MirrorTable, text_fault
 from views.table_versions import treatment_fault
 
 _APPLICATION: Final = "headwater apply"
@@ -265,7 +265,7 @@ def planned(
             one.nullable,
             one.one_text and not one.fault and not one.is_text and not one.treatment,
             (treatment_fault(one.treatment) if one.treatment else one.fault)
-            or (LACKS_TYPE if one.is_text else ""),
+            or (text_fault((one.type.element or one.type).base) if one.is_text else ""),
             lost.get(one.name, "" if form is None else loss(form, column_kind(one))),
         )
         for one in table.columns

@@ -3,7 +3,7 @@
 Built-in types are themselves. Enums, domains, composites and ranges are made again in the schema
 ``types``, each named ``<schema>.<name>`` in one identifier. A type of an extension is itself where
 the state database has the extension. What it cannot have (a base type of the user's own, a type
-whose text names objects of the source's catalog) is kept as text.
+whose text names objects of the source's catalog, money without hundredths) is kept as text.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import Final, NamedTuple
 
 from cdc.source.errors import translated
 from cdc.source.postgres import Connection, identifier
+from cdc.source.types import COMMON_DIGITS, money_digits
 from jobs.state.mirrors.table import TYPE_SCHEMA, one_identifier
 
 TEXT: Final = "text"
@@ -119,6 +120,8 @@ class SourceTypes:
     checks: Mapping[int, tuple[str, ...]]
     multiranges: Mapping[int, int] = field(default_factory=dict)
     """The range of each multirange."""
+    money_digits: int = COMMON_DIGITS
+    """Of the currency's: a database of another currency has other values of ``money``."""
 
     def below(self, oid: int) -> SourceType:
         """The type under all domains."""
@@ -177,6 +180,7 @@ def read_source_types(conn: Connection) -> SourceTypes:
         ranges,
         checks,
         {found.multirange: oid for oid, found in ranges.items()},
+        money_digits(conn),
     )
 
 
@@ -201,8 +205,8 @@ def type_name(schema: str, name: str) -> str:
     return f"{TYPE_SCHEMA}.{identifier(one_identifier(schema, name))}"
 
 
-def is_kept_as_text(one: SourceType) -> bool:
-    """Whether no database but the source can have its values."""
+def is_kept_as_text(one: SourceType, digits: int) -> bool:
+    """Whether no database but the source can have its values; ``digits`` are those of its money."""
     if one.schema == "pg_catalog":
-        return one.name in _OF_CATALOG
+        return one.name in _OF_CATALOG or (one.name == "money" and digits != COMMON_DIGITS)
     return one.kind == "b" and one.extension is None and not one.element

@@ -86,7 +86,7 @@ class MirrorTypes:
         for one in self.known.needed(oids):
             if one.oid in self._ready:
                 continue
-            if is_kept_as_text(one) or not self._made(one):
+            if is_kept_as_text(one, self.known.money_digits) or not self._made(one):
                 self._text.add(one.oid)
             self._ready.add(one.oid)
 

@@ -48,8 +48,8 @@ _LISTS: Final = ("vector", "halfvec")
 _REWRITTEN: Final = frozenset(
     ("point", "line", "lseg", "box", "path", "polygon", "circle", "hstore", "sparsevec")
 )
-_OBJECTS: Final = "hstore"
-"""A type whose text in events is another one than PostgreSQL's: a JSON object."""
+_OTHER_TEXT: Final = ("hstore", "money")
+"""Types whose text in events is another one than PostgreSQL's: a JSON object, a decimal."""
 _TEXTS_OF: Final = TypeInfo(
     1009,
     "pg_catalog",
@@ -59,7 +59,6 @@ _TEXTS_OF: Final = TypeInfo(
     -1,
     TypeInfo(25, "pg_catalog", "text", "base", "text"),
 )
-_COMMON_DIGITS: Final = 2
 _ZONED: Final = "timetz"
 _ELEMENT: Final = re.compile(rb"[^{},]+")
 _encode_zoned: Final = timetz_encoder(_ZONED)
@@ -91,8 +90,6 @@ def form(type: TypeInfo, typmod: int, column: str) -> Form:
     base = type.base
     if base in _REWRITTEN or (base == "bit" and typmod > 1):
         return _rewritten(type, typmod, column)
-    if base == "money" and typmod not in (-1, _COMMON_DIGITS):
-        return _rewritten(type, typmod, column)
     if base == "bytea":
         return Form("text", f"decode({{v}}, 'base64')::{column}")
     if base == "bit" and typmod == 1:
@@ -108,10 +105,10 @@ def form(type: TypeInfo, typmod: int, column: str) -> Form:
 def kept_text(type: TypeInfo) -> Callable[[bytes], bytes] | None:
     """From PostgreSQL's text to the one that events have, for the values of a type that the state
     database lacks: views show that text. None where it is the same, for all types that can be
-    lacking but hstore, and arrays of it."""
-    if (type.element or type).base != _OBJECTS:
+    lacking but hstore, money, and arrays of them."""
+    if (type.element or type).base not in _OTHER_TEXT:
         return None
-    encode, made = encoder(type, -1), reader(_TEXTS_OF, -1) if type.element else None
+    encode, made = encoder(type, type.typmod), reader(_TEXTS_OF, -1) if type.element else None
     assert encode is not None, "no integer"
 
     def kept(text: bytes) -> bytes:

@@ -225,6 +225,30 @@ def test_an_hstore_of_the_source_is_what_a_store_has_of_events_and_of_mirrors() 
 
 
 @pytest.mark.parametrize(
+    ("digits", "wanted"), [(0, "-123456"), (2, "-1234.56"), (3, "-123.456"), (-1, "-1234.56")]
+)
+def test_money_of_the_source_is_what_a_store_has_of_events(digits: int, wanted: str) -> None:
+    """Also where the currency has no hundredths: its mirrors keep the text of events."""
+    kind, text = PgType("money"), "-$1,234.56"
+    money = TypeInfo(790, "pg_catalog", "money", "base", "money", digits)
+    domain = money._replace(name="price", kind="domain")
+    listed = TypeInfo(791, "pg_catalog", "_money", "array", "array", element=money)
+    for of, info, source in (
+        (kind, money, text),
+        (kind, domain, text),
+        (array_of(kind), listed, f'{{"{text}",NULL}}'),
+    ):
+        for described in (True, False):
+            form = source_form(of, {790: money}, info, -1, described=described)
+            assert form is not None
+            assert form(source) == (wanted if of is kind else [wanted, None])
+        kept = kept_text(info)
+        assert kept is not None
+        literal = f'{{"{wanted}",NULL}}'
+        assert kept(source.encode()).decode() == (wanted if of is kind else literal)
+
+
+@pytest.mark.parametrize(
     ("text", "event"), [("1", True), ("0", False), ("00101", "BQ=="), ("1010000000", "gAI=")]
 )
 def test_bits_whose_length_postgresql_does_not_tell_have_that_of_their_text(

@@ -158,7 +158,6 @@ def test_an_image_keeps_the_digits_of_its_numbers() -> None:
         (array(base("text")), -1, "integer", False),
         (array(base("date")), -1, "integer", True),
         (base("money"), -1, "integer", False),
-        (base("money"), 0, "integer", True),
         (base("date", kind="enum"), -1, "integer", False),
     ],
 )

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from jobs.run.tables.mirrored_tables import planned
 from jobs.state.mirrors.mirror_record import read_mirrors
 from jobs.state.mirrors.type_changes import may_be_types, refresh_types
 from tests.support.views.mirror_tables import MirrorSetting
@@ -205,6 +206,32 @@ def test_an_hstore_that_the_state_database_lacks_is_the_json_of_events(
     )
     wanted = '{"a":"1","b c":null}'
     assert held.fetchall() == [(wanted, wanted, None, wanted)] * 2
+
+
+def test_money_without_hundredths_is_the_text_of_events(
+    setting: MirrorSetting, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As of a database with the lc_monetary of a yen, for which this system may have no locale."""
+    for place in ("cdc.source.types", "jobs.state.mirrors.source_types"):
+        monkeypatch.setattr(f"{place}.money_digits", lambda _: 0)
+    setting.execute(
+        "create domain price as money",
+        "create table t (id int primary key, m money, list money[], p price)",
+        "insert into t values (1, '-1234.56', '{0.05,NULL}', '-1234.56')",
+    )
+    setting.stream()
+    (filled,) = setting.fill(LABEL)
+    assert [one.is_text for one in filled.table.columns] == [False, True, True, True]
+    assert "(lc_monetary)" in planned(filled.table).columns[1].fault
+    setting.execute("insert into t select 2, m, list, p from t")
+    setting.catch_up()
+    setting.execute("alter table t add later money default '0.07'")
+    setting.execute("update t set id = 3 where id = 2")
+    setting.catch_up()
+    held = setting.state.execute(
+        b'select m, list[1], list[2], p, later from mirror."public.t" order by id'
+    )
+    assert held.fetchall() == [("-123456", "5", None, "-123456", "7")] * 2
 
 
 def test_generated_columns_are_computed_or_told(setting: MirrorSetting) -> None:
