@@ -14,16 +14,9 @@ from kafka.structs import OffsetAndMetadata, TopicPartition
 
 from cdc.errors import LogError
 from cdc.events.readers.records import EventReader
+from cdc.kafka.broker import groups as consumer_groups
 from cdc.kafka.broker import reads
 from cdc.kafka.broker.connection import Connection
-from cdc.kafka.broker.groups import (
-    active_groups,
-    delete_groups,
-    existing_groups,
-    forget_topics,
-    groups_of,
-    topics_of,
-)
 from cdc.kafka.broker.reads import Place, Record, Stretch
 from cdc.kafka.broker.topics import (
     TopicSpec,
@@ -97,37 +90,30 @@ class Broker:
 
     def existing_groups(self, groups: Collection[str]) -> list[str]:
         """Those of some consumer groups that there are."""
-        return existing_groups(self._connection, groups)
+        return consumer_groups.existing_groups(self._connection, groups)
 
     def groups_of(self, prefix: str) -> list[str]:
         """All consumer groups whose names begin so."""
-        return groups_of(self._connection, prefix)
+        return consumer_groups.groups_of(self._connection, prefix)
 
     def active_groups(self, groups: Collection[str]) -> list[str]:
         """Those of some consumer groups that have members."""
-        return active_groups(self._connection, groups)
+        return consumer_groups.active_groups(self._connection, groups)
 
     def delete_groups(self, groups: Sequence[str]) -> None:
         """Delete consumer groups with what was committed to them; those that do not exist are
         passed over. Raises ``LogError`` for one that has members."""
         if existing := self.existing_groups(groups):
-            delete_groups(self._connection, existing)
+            consumer_groups.delete_groups(self._connection, existing)
 
     def group_topics(self, groups: Collection[str]) -> dict[str, list[str]]:
         """The topics of which some consumer groups hold offsets; without groups that hold none."""
-        existing = self.existing_groups(groups)
-        return topics_of(self._connection, existing) if existing else {}
+        return consumer_groups.topics_of(self._connection, groups)
 
     def leave_group(self, group: str, is_own: Callable[[str], bool]) -> bool:
         """Delete what a consumer group holds of own topics, and the group where it holds nothing
         else; whether it does. Raises as ``delete_groups``."""
-        topics = self.group_topics([group]).get(group, [])
-        own = [topic for topic in topics if is_own(topic)]
-        if len(own) == len(topics):
-            self.delete_groups([group])
-        elif own:
-            forget_topics(self._connection, group, own)
-        return len(own) == len(topics)
+        return consumer_groups.leave(self._connection, group, is_own)
 
     def topics(self, prefix: str) -> list[str]:
         """The names of all topics that begin so."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 from kafka import errors as kafka_errors
@@ -54,14 +54,29 @@ def delete_groups(connection: Connection, groups: Sequence[str]) -> None:
 
 def topics_of(connection: Connection, groups: Collection[str]) -> dict[str, list[str]]:
     """The topics of which some groups hold offsets; without groups that hold none."""
-    asked = dict.fromkeys(groups)
+    existing = dict.fromkeys(existing_groups(connection, groups))
+    if not existing:
+        return {}
     found = connection.call(
-        "reading committed offsets", lambda admin: admin.list_group_offsets(asked)
+        "reading committed offsets", lambda admin: admin.list_group_offsets(existing)
     )
     return {group: sorted({at.topic for at in of}) for group, of in found.items() if of}
 
 
-def forget_topics(connection: Connection, group: str, topics: Collection[str]) -> None:
+def leave(connection: Connection, group: str, is_own: Callable[[str], bool]) -> bool:
+    """As ``Broker.leave_group`` says."""
+    topics = topics_of(connection, [group]).get(group, [])
+    own = [topic for topic in topics if is_own(topic)]
+    if len(own) == len(topics):
+        if existing_groups(connection, [group]):
+            delete_groups(connection, [group])
+        return True
+    if own:
+        _forget(connection, group, own)
+    return False
+
+
+def _forget(connection: Connection, group: str, topics: Collection[str]) -> None:
     """Delete what a group holds of some topics."""
 
     def ask(admin: Any) -> None:
