@@ -102,6 +102,7 @@ def test_a_test_run_that_is_killed_leaves_no_server_and_no_folder_behind(tmp_pat
     assert not outside_directory(home).exists()
 
 
+@pytest.mark.exhaustive
 def test_a_demo_that_is_killed_leaves_nothing_running(tmp_path: Path) -> None:
     home = tmp_path / "demo"
     script = "from headwater.cli.app import main; main()"

@@ -160,6 +160,7 @@ def written(of: Relation, lsn: int, op: str = "c", **values: int) -> Record:
     return event(lsn, 1, values, op, schema_id=of.schema_id())
 
 
+@pytest.mark.exhaustive
 def test_wider_types_and_more_columns_are_applied_and_others_stop_that_view_alone(
     spark: SparkSession, log: Log, tmp_path: Path
 ) -> None:
@@ -189,6 +190,7 @@ def test_wider_types_and_more_columns_are_applied_and_others_stop_that_view_alon
     assert held(spark, tmp_path, "other", "id") == [(1,), (2,), (9,), (1 << 41,)]
 
 
+@pytest.mark.exhaustive
 def test_a_table_has_no_deletion_vectors_unless_they_are_asked_for(
     spark: SparkSession, log: Log, tmp_path: Path
 ) -> None:

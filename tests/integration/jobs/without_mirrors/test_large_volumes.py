@@ -53,6 +53,7 @@ def done(deployment: Deployment, *arguments: str) -> str:
     return ended.stdout
 
 
+@pytest.mark.exhaustive
 def test_a_large_view_is_loaded_by_tasks(shop: Deployment, redis_server: str) -> None:
     view = name(shop, "cache")
     (said,) = json.loads(done(shop, "view", "create", view, "--json"))

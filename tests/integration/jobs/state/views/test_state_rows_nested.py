@@ -72,6 +72,7 @@ def test_documents_are_those_of_spark(
     assert documents
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("name", ["lists_of_every_type", "agg_of_objects_and_values"])
 def test_stores_hold_the_same(
     both: Both,

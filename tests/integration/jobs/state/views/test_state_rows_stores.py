@@ -148,6 +148,7 @@ def test_a_batch_leaves_the_same(
     twice.close()
 
 
+@pytest.mark.exhaustive
 def test_a_load_leaves_the_same(
     both: Both, store: Store, spark: SparkSession, source_name: str
 ) -> None:
