@@ -59,18 +59,14 @@ def clear(kit: Kit) -> list[int]:
     numbers = sorted(found.of, key=lambda number: found.of[number].phase == "live")
     for number in numbers:
         remove(kit, number)
-    source = kit.config.source
     tables = [
         (at.schema, at.table)
         for one in found.of.values()
         for at in one.declared.parsed(kit.name).occurrences
     ]
-    routed = {*source.topics(tables)}
-    if kit.broker.leave_group(
-        view_group(kit.name),
-        lambda topic: topic.startswith(f"{source.name}.") or topic in routed,
-    ):  # else another source has a view of this name, whose letters are in that topic, too
-        drop_letters(kit.broker, kit.name)
+    group, source = view_group(kit.name), kit.config.source
+    if kit.broker.leave_group(group, lambda topic: source.is_own(topic, tables)):
+        drop_letters(kit.broker, kit.name)  # else those of another source are in that topic, too
     for file in ("generations.json", NOTE):
         (kit.directory / file).unlink(missing_ok=True)
     return numbers

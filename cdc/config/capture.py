@@ -113,6 +113,11 @@ class Source(Section):
         places = {".".join(at): self.place(*at) for at in tables}
         return {label: at.rows_topic for label, at in places.items() if at.rows_topic}
 
+    def is_own(self, topic: str, tables: Iterable[tuple[str, str]]) -> bool:
+        """Whether a topic is of this source, by its name or as that of one of some tables. A view
+        of another source may have the same name: both have one consumer group then."""
+        return topic.startswith(f"{self.name}.") or topic in self.topics(tables)
+
     def own_topic(self, schema: str, table: str) -> str:
         """The same, for who reads one table's events. Raises ``UsageError`` where others are in
         it, where it has no events, or where keys have a field that is no column."""

@@ -65,9 +65,7 @@ def view_groups(config: Config, broker: Broker) -> Iterator[Finding]:
     for group, topics in broker.group_topics(list(groups)).items():
         view = groups[group]
         tables = [(one.schema, one.table) for one in tables_read(view, config.views[view].sql)]
-        own = {*source.topics(tables)}
-        others = [one for one in topics if one not in own and not one.startswith(f"{source.name}.")]
-        if others:
+        if others := [topic for topic in topics if not source.is_own(topic, tables)]:
             message = f"view {view}: consumer group {group} has offsets of {', '.join(others)}"
             hint = "another source has a view of this name on this Kafka: call one differently"
             yield Finding("warning", "consumer groups", message, hint)

@@ -91,10 +91,9 @@ def roll_back(work: Work) -> dict[str, Any]:
 
 
 def _is_own(work: Work, topic: str) -> bool:
-    """Whether a topic is of the view's source: another one may have a view of this name."""
-    source, view = work.parts.config.source, work.entry.declared
-    tables = [(one.schema, one.table) for one in tables_read(work.name, view.sql)]
-    return topic.startswith(f"{source.name}.") or topic in source.topics(tables)
+    """Whether a topic is of the view's source."""
+    tables = [(at.schema, at.table) for at in tables_read(work.name, work.entry.declared.sql)]
+    return work.parts.config.source.is_own(topic, tables)
 
 
 def drop(work: Work) -> dict[str, Any]:
